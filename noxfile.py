@@ -1,0 +1,181 @@
+"""Every check that a person or CI runs. `nox -l` lists them; `nox` alone runs the quick ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+CORE = "packages/deepgym"
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["lint", "types", "imports", "tests"]
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+
+_ASK = "import ssl, sys; print('%d.%d' % sys.version_info[:2], sys._base_executable, sep='\\n')"
+
+
+def _candidates(version: str) -> list[Path]:
+    """Places where an interpreter of this version may be: PATH, then the folders beside ours and pyenv's."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    found = [folder / f"python{version}" for folder in folders]
+    homes = [Path(sys.base_prefix).parent]
+    if pyenv := os.environ.get("PYENV_ROOT"):
+        homes.append(Path(pyenv) / "versions")
+    homes.append(Path.home() / ".pyenv" / "versions")
+    for home in homes:
+        found += sorted(home.glob(f"*{version}.*/bin/python{version}"), reverse=True)
+    return [path for path in dict.fromkeys(found) if path.exists()]
+
+
+def _interpreter(version: str) -> str | None:
+    """The real interpreter of this version, if the machine has one that runs (a shim may not)."""
+    for path in _candidates(version):
+        try:
+            asked = subprocess.run(
+                [path, "-I", "-c", _ASK],
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if asked.returncode == 0:
+            found, executable = asked.stdout.splitlines()
+            if found == version:
+                return executable
+    return None
+
+
+OTHERS = {version: _interpreter(version) for version in PYTHONS if version != CURRENT}
+MISSING = [version for version, path in OTHERS.items() if path is None]
+
+
+def _tools(group: str) -> list[str]:
+    project = nox.project.load_toml("pyproject.toml")
+    return nox.project.dependency_groups(project, group)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Grade the 164 canonical HumanEval solutions, and a group with an outage in it."""
+    session.install(f"./{CORE}[humaneval]")
+    session.run("deepgym", "demo", *session.posargs)
+
+
+@nox.session
+@nox.parametrize(
+    "python",
+    [nox.param(None, id=CURRENT), *(nox.param(path, id=version) for version, path in OTHERS.items() if path)],
+)
+def tests(session: nox.Session) -> None:
+    """All tests on this Python; the core's on the other supported ones that the machine has."""
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    if session.python is None:
+        if MISSING:
+            session.warn(f"not tested, for want of an interpreter: Python {', '.join(MISSING)}")
+        session.run("pytest", *session.posargs)
+    else:
+        session.run("pytest", *(session.posargs or ["tests/deepgym"]))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff: rules and format. `nox -s lint -- --fix` mends what it can."""
+    session.install(*_tools("lint"))
+    session.run("ruff", "check", *session.posargs)
+    session.run("ruff", "format", *(() if "--fix" in session.posargs else ("--check",)))
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Mypy, strict, on every package."""
+    session.install(*_tools("types"), "-e", CORE)
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """What must never import what."""
+    session.install(*_tools("imports"), "-e", CORE)
+    session.run("lint-imports", *session.posargs)
+
+
+def _lowest(pyproject: Path) -> list[str]:
+    """`name==lower bound` for each dependency of the package, its markers kept."""
+    project = nox.project.load_toml(pyproject)["project"]
+    pins = []
+    for requirement in project["dependencies"]:
+        match = re.match(r"([\w.-]+)>=([\w.]+)[^;]*(;.*)?$", requirement)
+        if match is None:
+            raise ValueError(f"{pyproject}: {requirement!r} has no lower bound")
+        pins.append(f"{match[1]}=={match[2]}{match[3] or ''}")
+    return pins
+
+
+@nox.session(python=OTHERS.get("3.10"))
+def lowest(session: nox.Session) -> None:
+    """The core's tests on the oldest Python here, with the lowest versions that its metadata allows."""
+    constraints = Path(session.create_tmp()) / "lowest.txt"
+    constraints.write_text("\n".join(_lowest(ROOT / CORE / "pyproject.toml")) + "\n", encoding="utf-8")
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", "--constraint", str(constraints))
+    session.run("pytest", *(session.posargs or ["-W", "default", "tests/deepgym"]))
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure what a run costs, against starting one bare interpreter. Takes minutes; wants idle cores."""
+    session.install(f"./{CORE}[humaneval]")
+    session.run("python", "-m", "bench", *session.posargs)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Wheel and sdist of every package, into dist/."""
+    session.install(*_tools("build"))
+    for package in sorted((ROOT / "packages").iterdir()):
+        session.run("python", "-m", "build", "--outdir", "dist", str(package))
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, into site/; a broken link is an error."""
+    session.install(*_tools("docs"))
+    session.run("mkdocs", "build", "--strict", *session.posargs)
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """Mutation testing of the judge alone; the survivors are explained in its test file."""
+    project = nox.project.load_toml(f"{CORE}/pyproject.toml")["project"]
+    # The core itself isn't installed: its pytest plugin would load it before the mutants' folder comes first.
+    session.install(*_tools("test"), *_tools("mutation"), *project["dependencies"])
+    work = Path(session.create_tmp()) / "mutation"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(f"{CORE}/src", work / "src")
+    shutil.copytree("tests", work / "tests")
+    shutil.copy("pyproject.toml", work)
+    session.chdir(work)
+    session.run("mutmut", "run", *session.posargs)
+    session.run("mutmut", "results")
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """What of the core the tests reach, outside the sandboxes."""
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", "tests/deepgym", *session.posargs)
+    session.run("coverage", "combine")
+    session.run("coverage", "report")

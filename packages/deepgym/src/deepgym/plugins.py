@@ -1,0 +1,91 @@
+"""Plugins: what other distributions add, found through entry points and loaded when first asked for.
+
+deepgym.providers   name -> a Provider class        DeepGym(mode="docker")
+deepgym.cli         name -> a Typer app             deepgym verl ...
+deepgym.checks      name -> () -> list[Finding]     deepgym doctor verl
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Literal
+
+from deepgym.exceptions import DeepGymError
+
+__all__ = ["Finding", "Group", "PluginError", "UnknownPluginError", "install_line", "load", "names"]
+
+Group = Literal["deepgym.providers", "deepgym.cli", "deepgym.checks"]
+
+#: Extras of ``deepgym`` that bring a provider: ``mode="docker"`` without it answers with its install line.
+PROVIDERS = ("daytona", "docker", "e2b", "modal")
+#: All extras of ``deepgym`` that bring a plugin.
+EXTRAS = (*PROVIDERS, "axolotl", "console", "harbor", "lmeval", "openrlhf", "ray", "trl", "verl")
+
+
+class PluginError(DeepGymError):
+    """An installed plugin can't be used; the message names the distribution it comes from."""
+
+
+class UnknownPluginError(PluginError, LookupError):
+    """No installed plugin has this name; the message says what to install, or what there is."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of ``deepgym doctor``: what was looked at, how it stands, and what to do about it."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    remedy: str = ""
+
+
+def names(group: Group) -> list[str]:
+    """Names of the installed plugins of ``group``, sorted. Loads none of them."""
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def load(group: Group, name: str) -> object:
+    """Import the plugin ``name`` of ``group`` and return the object that its entry point names.
+
+    Raises:
+        UnknownPluginError: no installed distribution has it.
+        PluginError: it can't be imported, or two distributions claim the name.
+    """
+    found = [point for point in entry_points(group=group) if point.name == name]
+    if not found:
+        raise UnknownPluginError(_unknown(group, name))
+    if len(found) > 1:
+        owners = " and ".join(sorted(_owner(point) for point in found))
+        raise PluginError(f"{group} {name!r} is claimed by {owners}; uninstall one of them")
+    try:
+        loaded: object = found[0].load()
+    except Exception as error:  # a plugin's import may raise anything
+        raise PluginError(
+            f"{group} {name!r} of {_owner(found[0])} can't be loaded: {type(error).__name__}: {error}"
+        ) from error
+    return loaded
+
+
+def install_line(name: str) -> str:
+    """Shell command that installs the plugin ``name`` at the core's own version.
+
+    The version is pinned because other releases under this name belong to another project.
+    """
+    return f'pip install "deepgym[{name}]=={version("deepgym")}"'
+
+
+def _owner(point: EntryPoint) -> str:
+    if point.dist is None:
+        return "an unknown distribution"
+    return f"{point.dist.name} {point.dist.version}"
+
+
+def _unknown(group: Group, name: str) -> str:
+    kind = {"deepgym.providers": "provider", "deepgym.cli": "command", "deepgym.checks": "check"}[group]
+    known = PROVIDERS if kind == "provider" else EXTRAS
+    if name in known:
+        return f"{kind} {name!r} isn't installed; to install it: {install_line(name)}"
+    here = ", ".join(names(group)) or "none"
+    return f"unknown {kind} {name!r}; installed plugins: {here}; others: {', '.join(known)}"
