@@ -1,0 +1,1 @@
+"""Where runs happen: the provider interface, and the local sandbox."""

@@ -1,0 +1,191 @@
+"""What a sandbox provider is: a few async verbs that know nothing of scoring.
+
+    provider.open(spec) -> Sandbox        a place for one run (or one episode)
+    sandbox.start(job)  -> Process        the solution, or the verifier beside it
+    process.line(), end(), kill()         replies, the end, and what was seen on the way
+    sandbox.close()
+
+Providers translate their vendor's exceptions at this edge into ``deepgym.exceptions`` with the fact
+attached. What a *policy* did to its own sandbox isn't an exception at all: it is an ``Exit`` or a
+``Fate`` of its process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from deepgym.contract.evidence import Clock, Fate
+from deepgym.exceptions import SandboxDiedError
+
+__all__ = ["Capabilities", "Exit", "Job", "Limits", "Process", "Provider", "Sandbox", "Spec", "ZygoteDiedError"]
+
+Enforcement = Literal["enforced", "rlimit", "none"]
+
+
+class ZygoteDiedError(SandboxDiedError):
+    """The process that runs are forked from died with this run in it. The schedule grades such a run
+    once more, alone."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a provider's sandboxes enforce; stands in ``deepgym doctor``."""
+
+    isolation: str
+    """The tier's name, as it stands in every result (``namespaces``, ``docker``, ...)."""
+    files: Enforcement = "none"
+    network: Enforcement = "none"
+    pids: Enforcement = "none"
+    memory: Enforcement = "none"
+    disk: Enforcement = "none"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one process tree. Seconds, bytes and counts."""
+
+    wall: float = 10.0
+    cpu: float = 10.0
+    setup: float = 30.0
+    memory: int = 512 << 20
+    processes: int = 32
+    open_files: int = 128
+    file_size: int = 64 << 20
+    disk: int = 64 << 20
+    files: int = 4096
+    output: int = 64 << 10
+    reply: int = 1 << 20
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a run needs of a place: its bounds, and whether a verifier will stand beside it."""
+
+    limits: Limits = Limits()
+    verifier: bool = False
+    alone: bool = False
+    """Nothing else of this provider may run meanwhile (a run whose zygote died is graded so)."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process: which host runs it, the text it is about, and the first bytes to ask of it.
+
+    ``role`` ``solution``: ``text`` is the policy's, and the process marks before it reads it.
+    ``role`` ``verifier``: ``text`` is a trusted program; ``answer`` is put where it can open it.
+    """
+
+    role: Literal["solution", "verifier"]
+    text: bytes
+    head: dict[str, object] = field(default_factory=dict)
+    requests: bytes = b""
+    answer: bytes | None = None
+    linked: bool = False
+    """A solution that a verifier asks over a direct channel, not the supervisor."""
+    argv: tuple[str, ...] = ()
+    """A fresh interpreter or program instead of a forked child (``exec`` mode)."""
+    loopback: bool = False
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended. Exactly one of ``code``, ``signal`` and ``killed`` tells."""
+
+    code: int | None = None
+    signal: int | None = None
+    killed: bool = False
+    clock: Clock | None = None
+    fate: Fate | None = None
+    oom: bool = False
+    cpu_ms: float = 0.0
+    peak_kb: int = 0
+    setup_error: str | None = None
+
+
+class Process(Protocol):
+    """A started process. All that it collects is bounded by the sandbox's limits."""
+
+    marked_at: float | None
+    """``time.monotonic()`` of the mark; ``None`` until the policy's text came into play."""
+    replies: bytearray
+    stdout: bytearray
+    stderr: bytearray
+    truncated: bool
+    overflow: bool
+
+    @property
+    def running(self) -> bool:
+        """Whether no end was seen yet."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Write to the process's channel. A channel that the process closed swallows the bytes."""
+        ...
+
+    async def finish_requests(self) -> None:
+        """Close the request side of the channel: no more will be asked."""
+        ...
+
+    async def line(self, timeout: float) -> bytes | None:
+        """Next reply line without its newline; ``None`` on the process's end or after ``timeout`` seconds,
+        which count from now or from the mark, whichever is later."""
+        ...
+
+    async def end(self, wall: float) -> Exit:
+        """Wait for the end, at most ``wall`` seconds from the sandbox's mark; then kill.
+
+        Raises:
+            ZygoteDiedError: what the process was forked from died. Never for what the process did.
+        """
+        ...
+
+    async def settle(self) -> Exit:
+        """Nothing more is wanted of it: wait a moment for a tidy end, then kill."""
+        ...
+
+    async def kill(self) -> None:
+        """End the process and all that it started."""
+        ...
+
+
+class Sandbox(Protocol):
+    """One place, used for one run and then closed."""
+
+    id: str
+    isolation: str
+
+    async def start(self, job: Job) -> Process:
+        """Place and start ``job``.
+
+        Raises:
+            SandboxError: the sandbox couldn't be set up (ours, before anything came into play).
+        """
+        ...
+
+    def opened_by_verifier(self) -> Literal["no", "watch", "watch_lost"]:
+        """Whether the verifier has opened the answer's copy. A lost watch counts as opened."""
+        ...
+
+    async def close(self) -> None:
+        """Give the place back. Can't change a verdict; problems are kept for the next ``open``."""
+        ...
+
+
+class Provider(Protocol):
+    """Where runs happen. One per client."""
+
+    name: str
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def open(self, spec: Spec) -> Sandbox:
+        """A free place, waiting for one if need be.
+
+        Raises:
+            SandboxError: no place can be had; the message names what is missing and the remedy.
+        """
+        ...
+
+    async def close(self) -> None: ...

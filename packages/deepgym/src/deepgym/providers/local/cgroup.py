@@ -1,0 +1,117 @@
+"""A memory and process bound for each slot, where this process may write control groups.
+
+Version 2 and version 1 hierarchies are found through ``/proc/self/cgroup``. A slot's zygotes are born into
+the group, so a run costs no attach. Where nothing can be written, ``Group.make`` returns ``None`` and the
+rlimits alone bound a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+__all__ = ["Group"]
+
+_ROOT = "/sys/fs/cgroup"
+
+
+def _places() -> list[tuple[str, str]]:
+    """Directories of this process's own groups: ("v2" | "memory" | "pids", path)."""
+    found: list[tuple[str, str]] = []
+    try:
+        with open("/proc/self/cgroup") as table:
+            lines = [line.rstrip("\n").split(":", 2) for line in table]
+    except OSError:
+        return found
+    for _, controllers, path in lines:
+        names = controllers.split(",")
+        if controllers == "" and os.path.exists(f"{_ROOT}/cgroup.controllers"):
+            found.append(("v2", f"{_ROOT}{path}".rstrip("/")))
+        found.extend((name, f"{_ROOT}/{name}{path}".rstrip("/")) for name in ("memory", "pids") if name in names)
+    return found
+
+
+def _write(path: str, text: str) -> bool:
+    try:
+        with open(path, "w") as target:
+            target.write(text)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+
+
+class Group:
+    """One slot's group; limits are written only when they change."""
+
+    def __init__(self, memory: str | None, memory_file: str, pids: str | None) -> None:
+        self._memory, self._memory_file, self._pids = memory, memory_file, pids
+        self._last: tuple[int, int] | None = None
+        self._kills = 0
+
+    @classmethod
+    def make(cls, name: str) -> Group | None:
+        """A new group called ``name``, or ``None`` where neither memory nor processes can be bounded."""
+        memory = pids = None
+        memory_file = ""
+        for kind, place in _places():
+            path = f"{place}/{name}"
+            _remove(path)
+            try:
+                os.mkdir(path)
+            except OSError:
+                continue
+            if kind == "v2" and os.path.exists(f"{path}/memory.max"):
+                memory, memory_file, pids = path, "memory.max", path
+            elif kind == "memory" and os.path.exists(f"{path}/memory.limit_in_bytes"):
+                memory, memory_file = path, "memory.limit_in_bytes"
+            elif kind == "pids" and os.path.exists(f"{path}/pids.max"):
+                pids = path
+            else:
+                _remove(path)
+        return cls(memory, memory_file, pids) if memory or pids else None
+
+    @property
+    def bounds_memory(self) -> bool:
+        return self._memory is not None
+
+    @property
+    def bounds_pids(self) -> bool:
+        return self._pids is not None
+
+    def procs(self) -> list[str]:
+        """Files into which a process's pid is written to put it here."""
+        return [f"{path}/cgroup.procs" for path in {self._memory, self._pids} if path is not None]
+
+    def limit(self, memory: int, processes: int) -> None:
+        """Bound the group. A write that is refused leaves the previous bound."""
+        if self._last == (memory, processes):
+            return
+        self._last = (memory, processes)
+        if self._memory is not None:
+            _write(f"{self._memory}/{self._memory_file}", str(memory))
+        if self._pids is not None:
+            _write(f"{self._pids}/pids.max", str(processes))
+
+    def oom_killed(self) -> bool:
+        """Whether the kernel ended something here for memory since the last call."""
+        if self._memory is None:
+            return False
+        name = "memory.events" if self._memory_file == "memory.max" else "memory.oom_control"
+        try:
+            with open(f"{self._memory}/{name}") as counters:
+                kills = sum(int(line.split()[1]) for line in counters if line.startswith("oom_kill "))
+        except (OSError, ValueError):
+            return False
+        moved, self._kills = kills > self._kills, kills
+        return moved
+
+    def remove(self) -> None:
+        """Remove the group; one that still holds a dying process is swept by the next ``make``."""
+        for path in {self._memory, self._pids}:
+            if path is not None:
+                _remove(path)

