@@ -1,0 +1,34 @@
+"""The text of the solution's host, for a fresh interpreter (``exec`` mode)."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import deepgym.sandboxed as sandboxed
+
+__all__ = ["fresh_interpreter"]
+
+_BOOT = """
+import sys,types
+S=%r
+p=types.ModuleType('deepgym');p.__path__=[];sys.modules['deepgym']=p
+q=types.ModuleType('deepgym.sandboxed');q.__path__=[];sys.modules['deepgym.sandboxed']=q
+for n,t in S:
+    n='deepgym.sandboxed.'+n
+    m=types.ModuleType(n);m.__package__='deepgym.sandboxed';sys.modules[n]=m
+    exec(compile(t,'<host>','exec'),m.__dict__)
+m.main(%r)
+"""
+
+
+@functools.lru_cache(maxsize=2)
+def _boot(linked: bool) -> str:
+    folder = Path(sandboxed.__path__[0])
+    texts = [(name, (folder / f"{name}.py").read_text("utf-8")) for name in ("wire", "values", "solution_host")]
+    return _BOOT % (texts, linked)
+
+
+def fresh_interpreter(command: tuple[str, ...], linked: bool) -> tuple[str, ...]:
+    """The command line that runs the solution's host in the Python that ``command`` starts."""
+    return (*command, "-s", "-S", "-B", "-c", _boot(linked))

@@ -1,0 +1,345 @@
+"""One run: open a place, put the answer into play, collect what is seen, close. Decides nothing."""
+
+from __future__ import annotations
+
+import marshal
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from deepgym.contract.evidence import CaseFact, Evidence, Phase, Side
+from deepgym.environments.environment import Environment
+from deepgym.environments.verify import Cases, Program
+from deepgym.exceptions import VerifierError
+from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec
+from deepgym.sandboxed.values import unpack
+from deepgym.sandboxed.wire import decode
+
+from .cases import CasePlan
+from .hosts import fresh_interpreter
+
+__all__ = ["Run", "Workshop"]
+
+_T = TypeVar("_T")
+_DRAW = """
+
+def _send():
+    import deepgym_verify as host
+    host.report(1.0, True, details={"rows": [host.pack(row) for row in draw(host.rng)]})
+
+_send()
+"""
+_DRAW_LIMITS = Limits(wall=60.0, cpu=60.0)
+
+
+@dataclass
+class Run:
+    """What one run is about, and what is known of it so far; ``evidence`` freezes it."""
+
+    env: Environment
+    text: bytes
+    seed: int
+    alone: bool = False
+    on_phase: Callable[[Phase], None] = lambda phase: None
+    facts: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def in_play(self) -> bool:
+        """Whether the policy's output came into play, as far as is known now."""
+        return bool(self.facts.get("in_play"))
+
+    def date(self, sandbox: Sandbox) -> None:
+        """Note whether the answer is in play, and by which sign."""
+        if any(process.marked_at is not None for process in self.processes[:1]):
+            self.facts.update(in_play=True, in_play_by="mark")
+            return
+        opened = sandbox.opened_by_verifier()
+        if opened != "no":
+            self.facts.update(in_play=True, in_play_by=opened)
+
+
+class Workshop:
+    """Runs on one provider, with what can be prepared once per environment: cases and compiled verifiers."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self._plans: _Cache[CasePlan] = _Cache(1024)
+        self._programs: _Cache[bytes] = _Cache(1024)
+
+    async def run(self, run: Run) -> None:
+        """Fill in ``run``'s facts.
+
+        Raises:
+            SandboxError and what else a provider raises; the facts gathered until then stay in ``run``.
+        """
+        verify = run.env.verify
+        plan = await self._plan(run.env, run.seed) if isinstance(verify, Cases) else None
+        spec = Spec(_limits(run.env), verifier=plan is None, alone=run.alone)
+        began = time.monotonic()
+        sandbox = await self.provider.open(spec)
+        opened = time.monotonic()
+        run.timings["open"] = (opened - began) * 1000.0
+        run.facts.update(sandbox_id=sandbox.id, isolation=sandbox.isolation)
+        run.on_phase(Phase.OPENED)
+        try:
+            if plan is not None:
+                await self._declared(run, sandbox, plan)
+            else:
+                assert isinstance(verify, Program)
+                await self._verified(run, sandbox, verify)
+        except BaseException:
+            run.date(sandbox)
+            raise
+        finally:
+            run.timings["run"] = (time.monotonic() - opened) * 1000.0
+            await sandbox.close()
+
+    async def _declared(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
+        if run.env.limits.case_timeout is not None and not plan.program:
+            return await self._one_by_one(run, sandbox, plan)
+        process = await sandbox.start(_solution(run, b"".join(plan.requests), plan.program))
+        run.processes.append(process)
+        run.on_phase(Phase.PLACED)
+        await process.finish_requests()
+        ended = await process.end(run.env.limits.wall)
+        lines = bytes(process.replies).split(b"\n")
+        lines.pop()
+        facts, died = _read_replies(plan, lines)
+        self._close_declared(run, sandbox, [process], ended, facts, died)
+
+    async def _one_by_one(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
+        """Ask case by case, so that the supervisor's own clock bounds each; after a case that ran over
+        its time, the rest is asked of a fresh process."""
+        facts: list[CaseFact] = []
+        processes: list[Process] = []
+        seconds, left, died, ended = run.env.limits.case_timeout or 0.0, run.env.limits.wall, False, Exit()
+        while len(facts) < len(plan.requests) and not died:
+            process = await sandbox.start(_solution(run, b"", False))
+            processes.append(process)
+            run.processes[:] = processes[:1]
+            over = await _ask(process, plan, facts, seconds, left)
+            if over and process.marked_at is not None:
+                await process.kill()
+                left -= time.monotonic() - process.marked_at
+                continue
+            await process.finish_requests()
+            ended = await process.end(max(left, 0.0))
+            died = len(facts) < len(plan.requests)
+        facts += [plan.fact(number, "unanswered") for number in range(len(facts) + 1, len(plan.requests) + 1)]
+        self._close_declared(run, sandbox, processes, ended, facts, died)
+
+    def _close_declared(
+        self,
+        run: Run,
+        sandbox: Sandbox,
+        processes: list[Process],
+        ended: Exit,
+        facts: list[CaseFact],
+        died: bool,
+    ) -> None:
+        run.date(sandbox)
+        run.facts.update(
+            cases=tuple(facts),
+            solution_died=died,
+            clock=ended.clock,
+            solution=_side(ended, run.in_play),
+            output=b"".join(bytes(process.stdout) for process in processes),
+            stderr=b"".join(bytes(process.stderr) for process in processes),
+            truncated=any(process.truncated for process in processes),
+        )
+        self._time(run)
+
+    async def _verified(self, run: Run, sandbox: Sandbox, verify: Program) -> None:
+        solution = await sandbox.start(_solution(run, b"", False, linked=True))
+        run.processes.append(solution)
+        head = {"seed": run.seed, "files": verify.files} if verify.files else {"seed": run.seed}
+        code = self._compiled(run.env.digest, verify.source)
+        verifier = await sandbox.start(Job("verifier", code, head, answer=run.text))
+        run.on_phase(Phase.PLACED)
+        ended = await verifier.end(run.env.limits.wall)
+        settled = await solution.settle()
+        run.date(sandbox)
+        report, facts = _split_report(bytes(verifier.replies))
+        if report is None and facts.get("ran_to_its_end") and verifier.stdout.strip():
+            report, ended = _printed_report(bytes(verifier.stdout), ended)
+        clock = ended.clock or (settled.clock if settled.clock == "cpu" else None)
+        run.facts.update(
+            report=report,
+            report_overflow=verifier.overflow,
+            solution_died=bool(facts.get("fault")),
+            clock=clock,
+            solution=_side(settled, run.in_play),
+            verifier=_side(ended, verifier.marked_at is not None, reported=report is not None),
+            output=bytes(solution.stdout),
+            stderr=bytes(solution.stderr),
+            verifier_stderr=bytes(verifier.stderr),
+            truncated=solution.truncated,
+        )
+        self._time(run)
+
+    def _time(self, run: Run) -> None:
+        marked = run.processes[0].marked_at if run.processes else None
+        if marked is not None:
+            run.facts["execution_time_ms"] = max(0.0, (time.monotonic() - marked) * 1000.0)
+
+    async def _plan(self, env: Environment, seed: int) -> CasePlan:
+        verify = env.verify
+        assert isinstance(verify, Cases)
+        key = env.digest if verify.draw is None else f"{env.digest}:{seed}"
+        plan = self._plans.get(key)
+        if plan is None:
+            cases = verify.cases if verify.draw is None else verify.with_drawn(await self._draw(env, verify, seed))
+            plan = self._plans.put(key, CasePlan.make(env, cases))
+        return plan
+
+    async def _draw(self, env: Environment, verify: Cases, seed: int) -> list[Any]:
+        """Run the environment's ``draw`` in a verifier's sandbox. Raises ``VerifierError`` if it fails."""
+        code = self._compiled(f"draw:{env.digest}", (verify.draw or "") + _DRAW)
+        sandbox = await self.provider.open(Spec(_DRAW_LIMITS, verifier=True))
+        try:
+            process = await sandbox.start(Job("verifier", code, {"seed": seed}))
+            ended = await process.end(_DRAW_LIMITS.wall)
+        finally:
+            await sandbox.close()
+        report, _ = _split_report(bytes(process.replies))
+        if report is None or ended.code != 0:
+            text = bytes(process.stderr)[-1000:].decode("utf-8", "replace").strip()
+            raise VerifierError(f"draw of environment {env.name!r} failed: {text or ended}")
+        try:
+            rows = unpack(decode(report)["details"]["rows"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise VerifierError(f"draw of environment {env.name!r} gave no rows: {error}") from error
+        return list(rows)
+
+    def _compiled(self, key: str, source: str) -> bytes:
+        code = self._programs.get(key)
+        if code is None:
+            code = self._programs.put(key, marshal.dumps(compile(source, "verify.py", "exec")))
+        return code
+
+
+async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], seconds: float, wall: float) -> bool:
+    """Ask for the cases that have no fact yet; ``True`` if one ran over its own time."""
+    for number in range(len(facts) + 1, len(plan.requests) + 1):
+        await process.send(plan.requests[number - 1])
+        spent = 0.0 if process.marked_at is None else time.monotonic() - process.marked_at
+        line = await process.line(min(seconds, max(wall - spent, 0.0)))
+        if line is None:
+            over = process.running and process.marked_at is not None and wall - spent > seconds
+            if over:
+                facts.append(plan.fact(number, "timeout", f"ran past case_timeout ({seconds:g} s)"))
+            return over
+        fact = plan.read(number, line)
+        if fact is None:
+            return False
+        facts.append(fact)
+    return False
+
+
+def _solution(run: Run, requests: bytes, program: bool, linked: bool = False) -> Job:
+    env = run.env
+    head: dict[str, object] = {"seed": run.seed}
+    if isinstance(env.verify, Cases):
+        head["entry"] = env.verify.function
+    if program or env.language != "python":
+        head["program"] = True
+        if env.interpreter:
+            head["argv"] = list(env.interpreter)
+    if env.files:
+        head["files"] = env.files
+    argv: tuple[str, ...] = ()
+    if env.interpreter and "program" not in head:
+        argv = fresh_interpreter(env.interpreter, linked)
+    return Job("solution", run.text, head, requests, linked=linked, argv=argv, loopback=env.loopback)
+
+
+def _limits(env: Environment) -> Limits:
+    bounds = env.limits
+    return Limits(
+        wall=bounds.wall,
+        cpu=bounds.cpu_seconds,
+        memory=bounds.memory,
+        processes=bounds.processes,
+        open_files=bounds.open_files,
+        file_size=bounds.file_size,
+        disk=bounds.disk,
+        files=bounds.files,
+        output=bounds.output,
+    )
+
+
+def _read_replies(plan: CasePlan, lines: list[bytes]) -> tuple[list[CaseFact], bool]:
+    """One fact a case; and whether the process ended, or stopped making sense, with replies still owed."""
+    total = len(plan.requests)
+    facts: list[CaseFact] = []
+    for number, line in enumerate(lines[:total], 1):
+        fact = plan.read(number, line)
+        if fact is None:
+            break
+        facts.append(fact)
+    died = len(facts) < total or len(lines) > total
+    facts += [plan.fact(number, "unanswered") for number in range(len(facts) + 1, total + 1)]
+    return facts, died
+
+
+def _side(ended: Exit, in_play: bool, reported: bool = False) -> Side:
+    phase = Phase.REPORTED if reported else Phase.IN_PLAY if in_play else Phase.PLACED
+    return Side(
+        phase=phase,
+        exit_code=ended.code,
+        signal=ended.signal,
+        killed=ended.killed,
+        fate=ended.fate,
+        oom=ended.oom,
+        setup_error=ended.setup_error,
+        cpu_ms=ended.cpu_ms,
+        peak_kb=ended.peak_kb,
+    )
+
+
+def _split_report(data: bytes) -> tuple[bytes | None, dict[str, Any]]:
+    """The report's bytes, and the facts that the verifier's host added at its end."""
+    body, _, last = data.rstrip(b"\n").rpartition(b"\n")
+    if not last.startswith(b"#"):
+        return (data or None), {}
+    try:
+        facts = decode(last[1:])
+    except ValueError:
+        return (data or None), {}
+    return (body or None), facts if type(facts) is dict else {}
+
+
+def _printed_report(stdout: bytes, ended: Exit) -> tuple[bytes, Exit]:
+    """The easy form: stdout is the report, and a program that ran to its end leaves ``passed`` to it."""
+    line = stdout.strip()
+    try:
+        body = decode(line)
+    except ValueError:
+        return line, ended
+    passed = body.get("passed") if type(body) is dict else None
+    return line, Exit(**{**vars(ended), "code": 0 if passed is True else 1})
+
+
+class _Cache(OrderedDict[str, _T]):
+    """Keeps the last ``size`` values used."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, which becomes the last used; ``None`` if it isn't there."""
+        value = super().get(key)
+        if value is not None:
+            self.move_to_end(key)
+        return value
+
+    def put(self, key: str, value: _T) -> _T:
+        self[key] = value
+        if len(self) > self.size:
+            self.popitem(last=False)
+        return value

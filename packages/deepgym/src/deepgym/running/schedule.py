@@ -1,0 +1,227 @@
+"""The order of many runs: who starts when, what is tried again, and what becomes of what didn't start.
+
+Only what stopped before the answer came into play is tried again, a bounded number of times; and a run
+whose zygote died is graded once more, alone. A deadline stops admission, never a run in play.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from deepgym.contract.evidence import Evidence, Failure, Phase, Side
+from deepgym.contract.verdict import judge
+from deepgym.environments.environment import Environment
+from deepgym.environments.verify import Cases
+from deepgym.exceptions import NetworkError, ProviderError, SandboxError, VerifierError, is_infrastructure_failure
+from deepgym.models import RunResult
+from deepgym.providers.base import Provider, ZygoteDiedError
+
+from .observers import Observers
+from .run import Run, Workshop
+
+__all__ = ["Deadline", "Item", "Schedule"]
+
+#: Starts of one run, the first included, while nothing came into play.
+ATTEMPTS = 3
+#: Seconds beyond a run's own limit that its start and its end may take.
+_MARGIN = 2.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """One answer of a batch."""
+
+    env: Environment
+    answer: str
+    seed: int | None = None
+
+
+class Deadline:
+    """Until when runs of a batch may start, so that each can use its whole limit.
+
+    Raises:
+        ValueError: the time can't hold even one run and its repetition.
+    """
+
+    def __init__(self, seconds: float | None, items: Sequence[Item]) -> None:
+        self._at = None if seconds is None else time.monotonic() + seconds
+        needed = max((2 * worst_case(item.env) for item in items), default=0.0)
+        if seconds is not None and seconds < needed:
+            raise ValueError(
+                f"deadline={seconds:g} s can't hold one run and its repetition ({needed:g} s by the environment's "
+                "limits.wall); raise deadline or lower limits.wall"
+            )
+
+    def admits(self, env: Environment) -> bool:
+        """Whether a run of ``env`` that starts now ends in time, whatever it does."""
+        return self._at is None or time.monotonic() + worst_case(env) <= self._at
+
+
+def worst_case(env: Environment) -> float:
+    """Seconds that one run of ``env`` can take."""
+    return env.limits.wall + _MARGIN
+
+
+class Schedule:
+    """Runs answers on a provider and has each judged."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self._workshop = Workshop(provider)
+
+    async def batch(
+        self,
+        items: Sequence[Item],
+        results: list[RunResult | None],
+        parallel: int,
+        deadline: Deadline,
+        observers: Observers,
+    ) -> None:
+        """Fill ``results[i]`` with the result of ``items[i]``, ``parallel`` at a time.
+
+        When it is cancelled, what has finished stands in ``results`` and the rest is ``None``.
+        """
+        queue = iter(range(len(items)))
+        submitted = time.monotonic()
+
+        async def worker() -> None:
+            for index in queue:
+                result = await self._one(items[index], index, deadline, observers, submitted)
+                results[index] = result
+                observers.on_result(index, result)
+
+        if parallel == 1 or len(items) == 1:
+            return await worker()
+        async with anyio.create_task_group() as group:
+            for _ in range(min(parallel, len(items))):
+                group.start_soon(worker)
+
+    async def _one(
+        self, item: Item, index: int, deadline: Deadline, observers: Observers, submitted: float
+    ) -> RunResult:
+        if not deadline.admits(item.env):
+            return judge(unstarted(item, "deadline", "the batch's deadline left no room for this run"))
+        return judge(await self.evidence(item, index, observers, submitted))
+
+    async def evidence(self, item: Item, index: int = 0, observers: Observers = Observers(()), submitted: float | None = None) -> Evidence:
+        """Run one answer until it came into play, or its attempts are used up.
+
+        Never raises for what the provider or the answer did; cancellation passes through.
+        """
+        found = await self._once(item, index, observers, submitted, False, 1)
+        if _died_with_zygote(found):
+            found = await self._once(item, index, observers, submitted, True, 2)
+            if _died_with_zygote(found):
+                failure = Failure(kind="zygote_again", message="the run ended its zygote twice, alone the second time")
+                return found.model_copy(update={"failure": failure})
+        if _worth_another_try(found):
+            found = await self._again(item, index, observers, submitted, found)
+        return found
+
+    async def _again(
+        self, item: Item, index: int, observers: Observers, submitted: float | None, found: Evidence
+    ) -> Evidence:
+        import tenacity
+
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(ATTEMPTS - 1),
+            wait=tenacity.wait_random_exponential(multiplier=0.05, max=2.0),
+            retry=tenacity.retry_if_result(_worth_another_try),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else found,
+            sleep=anyio.sleep,
+        )
+        attempt = 1
+
+        async def once() -> Evidence:
+            nonlocal attempt
+            attempt += 1
+            return await self._once(item, index, observers, submitted, False, attempt)
+
+        return await retrying(once)
+
+    async def _once(
+        self, item: Item, index: int, observers: Observers, submitted: float | None, alone: bool, attempt: int
+    ) -> Evidence:
+        began = time.monotonic()
+        text = item.env.complete(item.answer).encode("utf-8", "surrogatepass")
+        seed = item.env.seed if item.seed is None else item.seed
+        run = Run(item.env, text, seed, alone)
+        if observers:
+            run.on_phase = lambda phase: observers.on_phase(index, phase)
+            run.on_phase(Phase.QUEUED)
+        failure = None
+        try:
+            await self._workshop.run(run)
+        except VerifierError as error:
+            run.facts["verifier"] = Side(exit_code=70)
+            run.facts["verifier_stderr"] = str(error)
+        except Exception as error:
+            failure = _failure(error)
+        run.timings["queue"] = (began - submitted) * 1000.0 if submitted is not None else 0.0
+        run.timings["total"] = (time.monotonic() - began) * 1000.0
+        return _evidence(item, run, failure, attempt)
+
+
+def unstarted(item: Item, kind: str, message: str) -> Evidence:
+    """The evidence of a run that was never started, or whose end nobody waited for."""
+    text = item.env.complete(item.answer).encode("utf-8", "surrogatepass")
+    run = Run(item.env, text, item.env.seed if item.seed is None else item.seed)
+    return _evidence(item, run, Failure.model_validate({"kind": kind, "message": message}), 0)
+
+
+def _evidence(item: Item, run: Run, failure: Failure | None, attempt: int) -> Evidence:
+    facts: dict[str, Any] = run.facts
+    for name in ("output", "stderr", "verifier_stderr"):
+        value = facts.get(name)
+        if isinstance(value, bytes):
+            facts[name] = value.decode("utf-8", "replace")
+    if facts.get("verifier") is None and not isinstance(item.env.verify, Cases):
+        facts["verifier"] = Side()
+    return Evidence(
+        run_id=os.urandom(8).hex(),
+        env_name=item.env.name,
+        env_digest=item.env.digest,
+        answer_sha256=hashlib.sha256(run.text).hexdigest(),
+        seed=run.seed,
+        failure=failure,
+        attempts=attempt,
+        timings=run.timings,
+        **facts,
+    )
+
+
+def _failure(error: Exception) -> Failure:
+    """Which part of our side an exception came from. Its text is for the reader only."""
+    message = f"{type(error).__name__}: {error}"[:1000]
+    if isinstance(error, ZygoteDiedError):
+        return Failure(kind="zygote", message=message)
+    if isinstance(error, NetworkError):
+        return Failure(kind="network", message=message)
+    if isinstance(error, ProviderError) or (not isinstance(error, SandboxError) and is_infrastructure_failure(error)):
+        return Failure(kind="provider", message=message)
+    return Failure(kind="supervisor", message=message)
+
+
+def _died_with_zygote(evidence: Evidence) -> bool:
+    return evidence.failure is not None and evidence.failure.kind == "zygote"
+
+
+def _worth_another_try(evidence: Evidence) -> bool:
+    if evidence.in_play:
+        return False
+    verifier = evidence.verifier
+    if verifier is not None and verifier.exit_code is not None:
+        return False
+    return evidence.failure is not None or evidence.clock is not None or _unplaced(evidence)
+
+
+def _unplaced(evidence: Evidence) -> bool:
+    sides = [evidence.solution] + ([evidence.verifier] if evidence.verifier is not None else [])
+    return any(side.setup_error is not None or side.fate is not None or side.signal is not None for side in sides)
