@@ -7,10 +7,11 @@ JSON-serialisable, so that a run can be judged again later, elsewhere, with the 
 
 from __future__ import annotations
 
+import base64
 from enum import Enum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer, field_validator
 
 __all__ = ["CaseFact", "Clock", "Evidence", "Failure", "Fate", "Phase", "Side"]
 
@@ -117,8 +118,17 @@ class Evidence(_Fact):
     solution_died: bool = False
     """The solution's process ended while a reply of its was still owed."""
     report: bytes | None = None
-    """Verifier programs only: the raw bytes of the report, bounded."""
+    """Verifier programs only: the raw bytes of the report, bounded. Base64 in JSON."""
     report_overflow: bool = False
+
+    @field_serializer("report", when_used="json")
+    def _report_text(self, report: bytes | None) -> str | None:
+        return None if report is None else base64.b64encode(report).decode("ascii")
+
+    @field_validator("report", mode="before")
+    @classmethod
+    def _report_bytes(cls, report: object) -> object:
+        return base64.b64decode(report, validate=True) if isinstance(report, str) else report
 
     output: str = ""
     stderr: str = ""

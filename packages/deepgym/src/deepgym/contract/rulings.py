@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, get_args
 
 from deepgym.contract.evidence import CaseFact, Evidence, Side
 from deepgym.contract.protocol import Report, ReportError, parse_report
-from deepgym.models import ERROR_TYPES, MODEL_FAULT_ERRORS, CaseResult, ErrorType, RunResult
+from deepgym.models import MODEL_FAULT_ERRORS, CaseResult, ErrorType, RunResult
 
 __all__ = ["Facts", "Ruling"]
 
@@ -21,10 +22,11 @@ class Facts(NamedTuple):
     report_error: ReportError | None
 
     @property
-    def sides(self) -> tuple[Side, ...]:
+    def sides(self) -> dict[str, Side]:
         """The solution's side, and the verifier's where there is one."""
         verifier = self.evidence.verifier
-        return (self.evidence.solution,) if verifier is None else (self.evidence.solution, verifier)
+        others = {} if verifier is None else {"verifier": verifier}
+        return {"solution": self.evidence.solution, **others}
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,16 @@ def read(evidence: Evidence) -> Facts:
         return Facts(evidence, None, error)
 
 
+@functools.lru_cache(maxsize=1024)
+def _passed(name: str) -> CaseResult:
+    # Most cases of most runs: building them anew would cost more than judging the run does.
+    return CaseResult(name=name, passed=True, score=1.0, outcome="passed")
+
+
 def _case_result(case: CaseFact) -> CaseResult:
     passed = case.outcome == "passed"
+    if passed and not case.message and case.execution_time_ms is None:
+        return _passed(case.name)
     return CaseResult(
         name=case.name,
         passed=passed,
@@ -103,6 +113,7 @@ TAKEN: dict[str, ErrorType] = {
     "expired": "sandbox_error",
     "unreachable": "network_error",
 }
+_KNOWN: dict[str, ErrorType] = {name: name for name in get_args(ErrorType)}
 _FAILURES: dict[str, ErrorType] = {
     "provider": "provider_error",
     "network": "network_error",
@@ -129,7 +140,7 @@ def our_failure(facts: Facts) -> Ruling:
 
 def taken(facts: Facts) -> Ruling:
     """No verdict: the control plane says that it took the sandbox away."""
-    fates = (side.fate for side in facts.sides if side.fate is not None)
+    fates = (side.fate for side in facts.sides.values() if side.fate is not None)
     fate = next(fate for fate in fates if fate.source == "control_plane" and fate.kind in TAKEN)
     return Ruling(TAKEN[fate.kind], fate.message or f"the sandbox was {fate.kind}")
 
@@ -199,9 +210,8 @@ def said_why(facts: Facts) -> Ruling:
     """The verifier's own error type: the answer's 0 if a model fault, else no verdict."""
     report = facts.report
     assert report is not None
-    known = report.error_type in ERROR_TYPES
     return Ruling(
-        cast(ErrorType, report.error_type) if known else "other",
+        _KNOWN.get(str(report.error_type), "other"),
         report.error or f"the verifier reported {report.error_type}",
         cases=report.cases,
         reward_components=report.reward_components,
@@ -242,15 +252,15 @@ def nothing_to_judge_by(facts: Facts) -> Ruling:
 
 
 def _breakage(facts: Facts) -> str:
-    for side, whose in zip(facts.sides, ("solution's", "verifier's"), strict=False):
+    for name, side in facts.sides.items():
         if side.fate is not None:
-            return f"the {whose} sandbox {side.fate.kind}: {side.fate.message or 'no more is known'}"
+            return f"the {name}'s sandbox {side.fate.kind}: {side.fate.message or 'no more is known'}"
         if side.setup_error is not None:
-            return f"the {whose} sandbox couldn't be set up: {side.setup_error}"
+            return f"the {name}'s sandbox couldn't be set up: {side.setup_error}"
         if side.oom:
-            return f"the {whose} process ran out of memory"
+            return f"the {name}'s process ran out of memory"
         if side.signal is not None:
-            return f"the {whose} process was ended by signal {side.signal}"
+            return f"the {name}'s process was ended by signal {side.signal}"
     exit_code = facts.evidence.solution.exit_code
     return "the solution's process ended early" + ("" if exit_code is None else f" with status {exit_code}")
 

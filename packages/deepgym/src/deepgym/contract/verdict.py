@@ -25,10 +25,8 @@ def judge(evidence: Evidence) -> RunResult:
     score is 0. What a verifier reported is kept only if nothing went wrong besides.
     """
     facts = rulings.read(evidence)
-    for rule in RULES:
-        if rule.holds(facts):
-            return rulings.result(facts, rule.ruling(facts))
-    raise AssertionError("the last rule always holds")
+    rule = next(rule for rule in RULES if rule.holds(facts))
+    return rulings.result(facts, rule.ruling(facts))
 
 
 class Rule(NamedTuple):
@@ -54,7 +52,7 @@ def _failed_on_our_side(facts: Facts) -> bool:
 def _taken_by_control_plane(facts: Facts) -> bool:
     return any(
         side.fate is not None and side.fate.source == "control_plane" and side.fate.kind in rulings.TAKEN
-        for side in facts.sides
+        for side in facts.sides.values()
     )
 
 
@@ -75,7 +73,9 @@ def _sandbox_before_play(facts: Facts) -> bool:
 def _any_broke(facts: Facts) -> bool:
     if facts.evidence.solution.signal is not None:
         return True
-    return any(side.fate is not None or side.setup_error is not None or side.oom for side in facts.sides)
+    return any(
+        side.fate is not None or side.setup_error is not None or side.oom for side in facts.sides.values()
+    )
 
 
 def _anything_before_play(facts: Facts) -> bool:
@@ -83,7 +83,7 @@ def _anything_before_play(facts: Facts) -> bool:
 
 
 def _sandbox_broke(facts: Facts) -> bool:
-    return any(side.fate is not None or side.setup_error is not None for side in facts.sides)
+    return any(side.fate is not None or side.setup_error is not None for side in facts.sides.values())
 
 
 def _output_flooded(facts: Facts) -> bool:

@@ -80,6 +80,8 @@ class Job:
     text: bytes
     head: dict[str, object] = field(default_factory=dict)
     requests: bytes = b""
+    seed: int = 0
+    """Of ``random`` in the process, and of what a verifier draws; in [0, 2**63)."""
     answer: bytes | None = None
     linked: bool = False
     """A solution that a verifier asks over a direct channel, not the supervisor."""

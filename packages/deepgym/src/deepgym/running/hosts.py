@@ -18,17 +18,16 @@ for n,t in S:
     n='deepgym.sandboxed.'+n
     m=types.ModuleType(n);m.__package__='deepgym.sandboxed';sys.modules[n]=m
     exec(compile(t,'<host>','exec'),m.__dict__)
-m.main(%r)
+import random;random.seed(%d);m.main(None,%r)
 """
 
 
-@functools.lru_cache(maxsize=2)
-def _boot(linked: bool) -> str:
+@functools.cache
+def _texts() -> list[tuple[str, str]]:
     folder = Path(sandboxed.__path__[0])
-    texts = [(name, (folder / f"{name}.py").read_text("utf-8")) for name in ("wire", "values", "solution_host")]
-    return _BOOT % (texts, linked)
+    return [(name, (folder / f"{name}.py").read_text("utf-8")) for name in ("wire", "values", "solution_host")]
 
 
-def fresh_interpreter(command: tuple[str, ...], linked: bool) -> tuple[str, ...]:
+def fresh_interpreter(command: tuple[str, ...], seed: int, linked: bool) -> tuple[str, ...]:
     """The command line that runs the solution's host in the Python that ``command`` starts."""
-    return (*command, "-s", "-S", "-B", "-c", _boot(linked))
+    return (*command, "-s", "-S", "-B", "-c", _BOOT % (_texts(), seed, linked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import marshal
 import time
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 from deepgym.contract.evidence import CaseFact, Evidence, Phase, Side
 from deepgym.environments.environment import Environment
-from deepgym.environments.verify import Cases, Program
+from deepgym.environments.verify import Case, Cases, Program
 from deepgym.exceptions import VerifierError
 from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec
 from deepgym.sandboxed.values import unpack
@@ -96,7 +97,7 @@ class Workshop:
             raise
         finally:
             run.timings["run"] = (time.monotonic() - opened) * 1000.0
-            await sandbox.close()
+            await _close(sandbox)
 
     async def _declared(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
         if run.env.limits.case_timeout is not None and not plan.program:
@@ -156,17 +157,19 @@ class Workshop:
     async def _verified(self, run: Run, sandbox: Sandbox, verify: Program) -> None:
         solution = await sandbox.start(_solution(run, b"", False, linked=True))
         run.processes.append(solution)
-        head = {"seed": run.seed, "files": verify.files} if verify.files else {"seed": run.seed}
+        head: dict[str, object] = {"files": verify.files} if verify.files else {}
         code = self._compiled(run.env.digest, verify.source)
-        verifier = await sandbox.start(Job("verifier", code, head, answer=run.text))
+        verifier = await sandbox.start(Job("verifier", code, head, seed=run.seed, answer=run.text))
         run.on_phase(Phase.PLACED)
         ended = await verifier.end(run.env.limits.wall)
         settled = await solution.settle()
         run.date(sandbox)
         report, facts = _split_report(bytes(verifier.replies))
-        if report is None and facts.get("ran_to_its_end") and verifier.stdout.strip():
-            report, ended = _printed_report(bytes(verifier.stdout), ended)
-        clock = ended.clock or (settled.clock if settled.clock == "cpu" else None)
+        if report is None and ended.code in (0, 1) and verifier.stdout.strip():
+            report, ended = _printed_report(bytes(verifier.stdout), ended, bool(facts.get("ran_to_its_end")))
+        # A verifier that floods its channel is one that reported nothing usable, not one out of time.
+        clock = None if verifier.overflow else ended.clock
+        clock = clock or (settled.clock if settled.clock == "cpu" else None)
         run.facts.update(
             report=report,
             report_overflow=verifier.overflow,
@@ -177,6 +180,7 @@ class Workshop:
             output=bytes(solution.stdout),
             stderr=bytes(solution.stderr),
             verifier_stderr=bytes(verifier.stderr),
+            details={"fault": str(facts["fault"])} if facts.get("fault") else {},
             truncated=solution.truncated,
         )
         self._time(run)
@@ -192,19 +196,26 @@ class Workshop:
         key = env.digest if verify.draw is None else f"{env.digest}:{seed}"
         plan = self._plans.get(key)
         if plan is None:
-            cases = verify.cases if verify.draw is None else verify.with_drawn(await self._draw(env, verify, seed))
+            cases = verify.cases if verify.draw is None else await self._drawn(env, verify, seed)
             plan = self._plans.put(key, CasePlan.make(env, cases))
         return plan
+
+    async def _drawn(self, env: Environment, verify: Cases, seed: int) -> tuple[Case, ...]:
+        rows = await self._draw(env, verify, seed)
+        try:
+            return verify.with_drawn(rows)
+        except ValueError as error:
+            raise VerifierError(f"draw of environment {env.name!r} returned what isn't a case: {error}") from error
 
     async def _draw(self, env: Environment, verify: Cases, seed: int) -> list[Any]:
         """Run the environment's ``draw`` in a verifier's sandbox. Raises ``VerifierError`` if it fails."""
         code = self._compiled(f"draw:{env.digest}", (verify.draw or "") + _DRAW)
         sandbox = await self.provider.open(Spec(_DRAW_LIMITS, verifier=True))
         try:
-            process = await sandbox.start(Job("verifier", code, {"seed": seed}))
+            process = await sandbox.start(Job("verifier", code, seed=seed))
             ended = await process.end(_DRAW_LIMITS.wall)
         finally:
-            await sandbox.close()
+            await _close(sandbox)
         report, _ = _split_report(bytes(process.replies))
         if report is None or ended.code != 0:
             text = bytes(process.stderr)[-1000:].decode("utf-8", "replace").strip()
@@ -220,6 +231,14 @@ class Workshop:
         if code is None:
             code = self._programs.put(key, marshal.dumps(compile(source, "verify.py", "exec")))
         return code
+
+
+async def _close(sandbox: Sandbox) -> None:
+    """Give the place back. What goes wrong here can't change what the run was."""
+    try:
+        await sandbox.close()
+    except Exception:
+        logging.getLogger(__name__).warning("closing sandbox %s failed", sandbox.id, exc_info=True)
 
 
 async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], seconds: float, wall: float) -> bool:
@@ -242,8 +261,8 @@ async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], seconds:
 
 def _solution(run: Run, requests: bytes, program: bool, linked: bool = False) -> Job:
     env = run.env
-    head: dict[str, object] = {"seed": run.seed}
-    if isinstance(env.verify, Cases):
+    head: dict[str, object] = {}
+    if isinstance(env.verify, Cases) and env.verify.function is not None:
         head["entry"] = env.verify.function
     if program or env.language != "python":
         head["program"] = True
@@ -253,8 +272,8 @@ def _solution(run: Run, requests: bytes, program: bool, linked: bool = False) ->
         head["files"] = env.files
     argv: tuple[str, ...] = ()
     if env.interpreter and "program" not in head:
-        argv = fresh_interpreter(env.interpreter, linked)
-    return Job("solution", run.text, head, requests, linked=linked, argv=argv, loopback=env.loopback)
+        argv = fresh_interpreter(env.interpreter, run.seed, linked)
+    return Job("solution", run.text, head, requests, seed=run.seed, linked=linked, argv=argv, loopback=env.loopback)
 
 
 def _limits(env: Environment) -> Limits:
@@ -313,14 +332,18 @@ def _split_report(data: bytes) -> tuple[bytes | None, dict[str, Any]]:
     return (body or None), facts if type(facts) is dict else {}
 
 
-def _printed_report(stdout: bytes, ended: Exit) -> tuple[bytes, Exit]:
-    """The easy form: stdout is the report, and a program that ran to its end leaves ``passed`` to it."""
+def _printed_report(stdout: bytes, ended: Exit, ran_to_its_end: bool) -> tuple[bytes, Exit]:
+    """The easy form: stdout is the report. A program that chose no exit status leaves that to the report:
+    to ``passed``, or without it to whether the score is 1."""
     line = stdout.strip()
+    if not ran_to_its_end:
+        return line, ended
     try:
         body = decode(line)
     except ValueError:
         return line, ended
-    passed = body.get("passed") if type(body) is dict else None
+    said = body if type(body) is dict else {}
+    passed = said.get("passed", said.get("score") == 1)
     return line, Exit(**{**vars(ended), "code": 0 if passed is True else 1})
 
 

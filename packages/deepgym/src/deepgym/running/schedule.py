@@ -15,11 +15,11 @@ from typing import Any
 
 import anyio
 
-from deepgym.contract.evidence import Evidence, Failure, Phase, Side
+from deepgym.contract.evidence import Evidence, Failure, Fate, Phase, Side
 from deepgym.contract.verdict import judge
 from deepgym.environments.environment import Environment
 from deepgym.environments.verify import Cases
-from deepgym.exceptions import NetworkError, ProviderError, SandboxError, VerifierError, is_infrastructure_failure
+from deepgym.exceptions import NetworkError, ProviderError, SandboxDiedError, SandboxError, VerifierError, is_infrastructure_failure
 from deepgym.models import RunResult
 from deepgym.providers.base import Provider, ZygoteDiedError
 
@@ -162,6 +162,8 @@ class Schedule:
         except VerifierError as error:
             run.facts["verifier"] = Side(exit_code=70)
             run.facts["verifier_stderr"] = str(error)
+        except SandboxDiedError as error:
+            failure = _died(run, error)
         except Exception as error:
             failure = _failure(error)
         run.timings["queue"] = (began - submitted) * 1000.0 if submitted is not None else 0.0
@@ -195,6 +197,15 @@ def _evidence(item: Item, run: Run, failure: Failure | None, attempt: int) -> Ev
         timings=run.timings,
         **facts,
     )
+
+
+def _died(run: Run, error: SandboxDiedError) -> Failure | None:
+    """A sandbox that died: a fact about the run, to be dated like any other, unless its zygote died."""
+    if isinstance(error, ZygoteDiedError):
+        return _failure(error)
+    phase = Phase.IN_PLAY if run.in_play else Phase.OPENED
+    run.facts["solution"] = Side(phase=phase, fate=Fate(kind="died", source="channel", message=str(error)[:500]))
+    return None
 
 
 def _failure(error: Exception) -> Failure:

@@ -33,7 +33,7 @@ class Plan:
     """Ready calls for one set of limits."""
 
     def __init__(self, spec, privileged):
-        self.privileged, self.argv = privileged, spec.get("argv")
+        self.privileged, self.argv, self.head = privileged, spec.get("argv"), spec.get("head")
         self.loopback = spec.get("loopback", False)
         disk = "size=%d,nr_inodes=%d,mode=777" % (spec["disk"], spec["files"])
         self.places = [
@@ -43,6 +43,7 @@ class Plan:
             (libc.mkdir, (_string("tmp"), 0o777)),
             (libc.chmod, (_string("tmp"), 0o1777)),
             (libc.setsid, ()),
+            (libc.sigprocmask, (2, ctypes.create_string_buffer(128), None)),
         ]
         self.close = {
             first: (libc.syscall, (ctypes.c_long(numbers["close_range"]), first, ctypes.c_uint(0xFFFFFFFF), 0))
@@ -89,6 +90,7 @@ class Plan:
 
     def _enter_user_namespace(self):
         """An ordinary user's run: one more user namespace, which owns nothing, without capabilities."""
+        _make(self.last[:1])  # the id maps belong to a process that can be dumped
         kernel.check(libc.unshare(kernel.NEWUSER), "unshare user namespace")
         for name, text in (("setgroups", b"deny"), ("uid_map", b"%d 0 1" % UID), ("gid_map", b"%d 0 1" % UID)):
             fd = os.open("/proc/self/" + name, os.O_WRONLY)

@@ -1,7 +1,7 @@
 """The system-call filter of a sandboxed process: a deny list, as a binary search in BPF.
 
-Denied calls fail with EPERM; ``clone3`` fails with ENOSYS, so that libc falls back to ``clone``, whose
-namespace flags can be looked at. Another architecture's calls (32-bit, x32) kill the process.
+Denied calls (x32 ones among them) fail with EPERM; ``clone3`` fails with ENOSYS, so that libc falls back to
+``clone``, whose namespace flags can be looked at. Another architecture's calls (32-bit) kill the process.
 """
 
 import ctypes
@@ -20,13 +20,15 @@ _LEAVES = {
     "deny": [(_RETURN, 0, 0, _EPERM)],
     "missing": [(_RETURN, 0, 0, _ENOSYS)],
     "clone": [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _NAMESPACES), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
+    "socket": [(_LOAD, 0, 0, 16)]
+    + [(_EQUAL, 3 - at, 0, family) for at, family in enumerate((1, 2, 10))]  # AF_UNIX, AF_INET, AF_INET6
+    + [(_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
 }
 
 
 def _ranges(sockets):
     verdicts = {number: "deny" for number in kernel.numbers["deny"]}
-    if not sockets:
-        verdicts[kernel.numbers["socket"]] = "deny"
+    verdicts[kernel.numbers["socket"]] = "socket" if sockets else "deny"
     verdicts[kernel.numbers["clone"]] = "clone"
     verdicts[kernel.numbers["clone3"]] = "missing"
     found, low = [], 0
@@ -48,7 +50,8 @@ def _search(ranges):
 
 
 def instructions(sockets=False):
-    """The filter as (code, jump if true, jump if false, operand). ``sockets`` allows ``socket(2)``."""
+    """The filter as (code, jump if true, jump if false, operand). ``sockets`` allows ``socket(2)``
+    for local and IP sockets (others, AF_VSOCK say, aren't namespaced)."""
     head = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, kernel.numbers["arch"]), (_RETURN, 0, 0, _KILL)]
     head += [(_LOAD, 0, 0, 0), (_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _EPERM)]
     return head + _search(_ranges(sockets))

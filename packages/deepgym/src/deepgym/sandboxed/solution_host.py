@@ -3,7 +3,8 @@
 Nothing here is out of the policy's reach once its text runs: every reply is a claim that the other side
 checks. What *is* trusted happens before: the mark, written on a private channel before the text is read.
 
-Channel: a framed head (JSON), the framed text, then requests. Requests and replies:
+Channel: the framed text (behind a framed JSON head, where the plan holds none), then requests. Requests
+and replies:
 
     {"id": 1, "f": "name", "a": [..], "k": {..}}       call a function      {"id": 1, "v": value}
     {"id": 2, "c": [["name", ..], ["method", ..]]}     a class, then its methods; "v" is the list of results
@@ -51,38 +52,69 @@ def read_frame(channel, data=b""):
         data += more
 
 
-def seed(value):
-    """Seed ``random`` where it is loaded: a forked child would share its parent's state."""
-    loaded = sys.modules.get("random")
-    if loaded is not None:
-        loaded.seed(value)
+def read_head(channel):
+    """The first frame, decoded, without touching what comes after it: that is the policy's."""
+    size = int.from_bytes(_exactly(channel, 4), "little")
+    return decode(_exactly(channel, size))
+
+
+def _exactly(channel, size):
+    data = os.read(channel, size)
+    while len(data) < size:
+        more = os.read(channel, size - len(data))
+        if not more:
+            raise EOFError("the channel ended before a whole frame")
+        data += more
+    return data
 
 
 def place_files(files):
     """Write an environment's own files into the working directory."""
-    for name, text in (files or {}).items():
+    for name, text in files.items():
         if os.path.dirname(name):
             os.makedirs(os.path.dirname(name), exist_ok=True)
         with open(name, "w", encoding="utf-8", errors="surrogatepass", newline="") as target:
             target.write(text)
 
 
-def main(solution_on_link):
-    """One run of a solution. Never returns normally to a caller that could be confused by it."""
+def main(head, solution_on_link):
+    """One run of a solution, to the end of the requests.
+
+    ``head`` says what the text is and what stands beside it; ``None``: it comes first on the channel.
+    """
+    if head is None:
+        head = read_head(CHANNEL)
+    if "files" in head:
+        place_files(head["files"])
+    if "argv" in head:
+        _require(head["argv"][0])
     if solution_on_link:
-        select.select([LINK], [], [])
+        _await_request()
     mark()
-    head, rest = read_frame(CHANNEL)
-    text, rest = read_frame(CHANNEL, rest)
-    head = decode(head)
-    seed(head.get("seed"))
-    place_files(head.get("files"))
-    if head.get("program"):
-        subject = _Program(text, head)
-    else:
-        subject = _Module(text, head)
-    channel = LINK if solution_on_link else CHANNEL
-    _serve(subject, b"" if solution_on_link else rest, channel)
+    answer(CHANNEL, LINK if solution_on_link else CHANNEL, head, solution_on_link)
+
+
+def answer(source, channel, head, linked):
+    """Read the text from ``source`` and serve requests about it on ``channel``."""
+    text, rest = read_frame(source)
+    subject = _Program(text, head) if "program" in head else _Module(text, head)
+    _serve(subject, b"" if linked else rest, channel)
+
+
+def _await_request():
+    """Wait for the verifier's first request. It ended without one: then nothing came into play."""
+    watch = select.poll()
+    watch.register(LINK, select.POLLIN)
+    ((_, events),) = watch.poll()
+    if events & select.POLLHUP:
+        os._exit(0)
+
+
+def _require(program):
+    """The program that runs answers must be there before any answer can be blamed."""
+    if not any(os.access(os.path.join(place, program), os.X_OK) for place in os.get_exec_path()):
+        os.write(CHANNEL, b"!there is no program " + repr(program).encode() + b" in the sandbox")
+        os._exit(99)
 
 
 def _serve(subject, data, channel):
@@ -112,17 +144,25 @@ class _Module:
     """The text as a module, named ``solution`` so that its ``__main__`` block stays quiet."""
 
     def __init__(self, text, head):
+        self.code = compile(text, "solution.py", "exec")
+        self.text, self.head, self.entry = text, head, head.get("entry")
+        self.names, self.objects, self.program = None, [], None
+        if self.entry:
+            self.load()
+            if not callable(self.names.get(self.entry)):
+                raise NameError("the answer defines no function or class named %r" % self.entry)
+
+    def load(self):
+        """Execute the text. A verifier may want it as a program only, so it waits for the first call."""
         module = types.ModuleType("solution")
         sys.modules["solution"] = module
         self.names = module.__dict__
-        exec(compile(text, "solution.py", "exec"), self.names)
-        self.text, self.entry, self.objects, self.program = text, head.get("entry"), [], None
-        self.head = head
-        if self.entry and not callable(self.names.get(self.entry)):
-            raise NameError("the answer defines no function or class named %r" % self.entry)
+        exec(self.code, self.names)
 
     def handle(self, request):
         number = request["id"]
+        if self.names is None and "run" not in request and "read" not in request:
+            self.load()
         try:
             value = self._value(request)
             if type(value) is int:

@@ -15,7 +15,8 @@ calls anything that an answer made.
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Dict, List
+import re
+from typing import Any, List
 
 from .wire import encode
 
@@ -59,39 +60,79 @@ def pack(value: Any, depth: int = 0) -> Any:
     raise TypeError("a value of type %s can't leave the sandbox" % kind.__name__[:80])
 
 
-def _complex(parts: List[str]) -> complex:
-    return complex(float(parts[0]), float(parts[1]))
+_NONFINITE = ("nan", "inf", "-inf")
+_HEX = re.compile("(?:[0-9a-f]{2})*")
 
 
-_TAGS: Dict[str, Callable[[Any], Any]] = {
-    "!t": lambda items: tuple(unpack(item) for item in items),
-    "!s": lambda items: {unpack(item) for item in items},
-    "!z": lambda items: frozenset(unpack(item) for item in items),
-    "!d": lambda pairs: {unpack(key): unpack(item) for key, item in pairs},
-    "!b": bytes.fromhex,
-    "!c": _complex,
-    "!f": float,
-}
+def _items(value: Any) -> List[Any]:
+    if type(value) is not list:
+        raise ValueError("a tag's items are a list")
+    return value
 
 
-def unpack(value: Any) -> Any:
+def _pairs(value: Any) -> List[List[Any]]:
+    if any(type(pair) is not list or len(pair) != 2 for pair in _items(value)):
+        raise ValueError("malformed !d")
+    return value  # type: ignore[no-any-return]
+
+
+def _complex(value: Any) -> complex:
+    if len(_items(value)) != 2 or any(type(part) is not str for part in value):
+        raise ValueError("malformed !c")
+    return complex(float(value[0]), float(value[1]))
+
+
+def _bytes(value: Any) -> bytes:
+    if type(value) is not str or not _HEX.fullmatch(value):
+        raise ValueError("malformed !b")
+    return bytes.fromhex(value)
+
+
+def _nonfinite(value: Any) -> float:
+    if type(value) is not str or value not in _NONFINITE:
+        raise ValueError("malformed !f")
+    return float(value)
+
+
+def unpack(value: Any, nonfinite: bool = True) -> Any:
     """The Python value that ``pack`` packed.
 
     Raises:
-        ValueError, TypeError: not something that ``pack`` makes.
+        ValueError, TypeError: not something that ``pack`` makes, or (without ``nonfinite``) a float that
+            isn't finite.
     """
     kind = type(value)
     if kind is list:
-        return [item if type(item) in _SIMPLE else unpack(item) for item in value]
+        return [item if type(item) in _SIMPLE else unpack(item, nonfinite) for item in value]
     if kind is dict:
         if len(value) == 1:
             ((key, item),) = value.items()
-            if key in _TAGS:
-                return _TAGS[key](item)
+            if key[:1] == "!":
+                return _untag(key, item, nonfinite)
         if any(key[:1] == "!" for key in value):
             raise ValueError("unknown tag")
-        return {key: unpack(item) for key, item in value.items()}
+        return {key: unpack(item, nonfinite) for key, item in value.items()}
     return value
+
+
+def _untag(tag: str, value: Any, nonfinite: bool) -> Any:
+    if tag == "!t":
+        return tuple(unpack(_items(value), nonfinite))
+    if tag == "!s":
+        return set(unpack(_items(value), nonfinite))
+    if tag == "!z":
+        return frozenset(unpack(_items(value), nonfinite))
+    if tag == "!d":
+        return {unpack(key, nonfinite): unpack(item, nonfinite) for key, item in _pairs(value)}
+    if tag == "!b":
+        return _bytes(value)
+    if tag == "!c":
+        return _complex(value)
+    if tag == "!f":
+        if not nonfinite:
+            raise ValueError("a float that isn't finite")
+        return _nonfinite(value)
+    raise ValueError("unknown tag")
 
 
 class Rule:
@@ -160,21 +201,20 @@ def _canonical(value: Any, rule: Rule, depth: int) -> bytes:
 def _canonical_tag(tag: str, item: Any, rule: Rule, depth: int) -> bytes:
     name = tag.encode("ascii", "replace")
     if tag == "!f":
-        if not rule.allow_nonfinite or item not in ("nan", "inf", "-inf"):
+        if not rule.allow_nonfinite:
             raise ValueError("a float that isn't finite")
-        return name + item.encode()
-    if tag in ("!b", "!c"):
-        return name + encode(item)
-    if type(item) is not list:
-        raise ValueError("malformed " + tag)
+        return name + repr(_nonfinite(item)).encode()
+    if tag == "!b":
+        return name + _bytes(item)
+    if tag == "!c":
+        value = _complex(item)
+        return name + repr((value.real + 0.0, value.imag + 0.0)).encode()
     if tag == "!t":
-        return name + _canonical(item, rule, depth)
+        return name + _canonical(_items(item), rule, depth)
     if tag in ("!s", "!z"):
-        return name + b",".join(sorted({_canonical(element, rule, depth) for element in item}))
+        return name + b",".join(sorted({_canonical(element, rule, depth) for element in _items(item)}))
     if tag == "!d":
-        if any(type(pair) is not list or len(pair) != 2 for pair in item):
-            raise ValueError("malformed !d")
-        pairs = sorted((_canonical(key, rule, depth), _canonical(element, rule, depth)) for key, element in item)
+        pairs = sorted((_canonical(key, rule, depth), _canonical(element, rule, depth)) for key, element in _pairs(item))
         if len({key for key, _ in pairs}) != len(pairs):
             raise ValueError("duplicate key")
         return name + b",".join([key + b":" + element for key, element in pairs])

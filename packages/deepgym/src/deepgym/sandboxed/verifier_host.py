@@ -8,10 +8,11 @@ this host adds one line of its own, ``#`` and JSON: what it saw of the solution.
 import builtins
 import marshal
 import os
+import random
 import sys
 import types
 
-from .solution_host import CHANNEL, LINK, exit_status, mark, place_files, read_frame
+from .solution_host import CHANNEL, LINK, exit_status, mark, place_files, read_frame, read_head
 from .values import _SIMPLE, pack, unpack
 from .wire import clean, decode, encode
 
@@ -64,7 +65,8 @@ class Instance:
 class Solution:
     """The answer, in its own sandbox. The first request brings it into play."""
 
-    def __init__(self, limit, nonfinite):
+    def __init__(self, link, limit=1 << 20, nonfinite=False):
+        self._link = link
         self._limit, self._nonfinite = limit, nonfinite
         self._count, self._fault = 0, None
 
@@ -118,7 +120,7 @@ class Solution:
             self._broken("the solution's process ended before its reply")
         try:
             value, error = self._value(decode(line))
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        except (LookupError, OverflowError, RecursionError, TypeError, ValueError):
             self._broken("the solution's reply was malformed")
         if error is not None:
             error.from_solution = True
@@ -127,15 +129,13 @@ class Solution:
 
     def _exchange(self, data):
         while data:
-            data = data[os.write(LINK, data) :]
-        line = os.read(LINK, 65536)
+            data = data[os.write(self._link, data) :]
+        line = os.read(self._link, 65536)
         while line[-1:] != b"\n":
-            more = os.read(LINK, 65536) if line and len(line) <= self._limit else b""
+            more = os.read(self._link, 65536) if line and len(line) <= self._limit else b""
             if not more:
                 return None
             line += more
-        if not self._nonfinite and b'"!f"' in line:
-            return b""
         return line[:-1]
 
     def _value(self, reply):
@@ -143,7 +143,7 @@ class Solution:
             raise ValueError("not a reply")
         if "v" in reply:
             value = reply["v"]
-            return (value if type(value) in _SIMPLE else unpack(value)), None
+            return (value if type(value) in _SIMPLE else unpack(value, self._nonfinite)), None
         return None, remote_error(clean(str(reply["e"]), 100), clean(str(reply["m"]), 300))
 
 
@@ -161,8 +161,8 @@ def remote_error(name, message):
 class Reporter:
     """Sends the one report."""
 
-    def __init__(self):
-        self.sent = None
+    def __init__(self, channel):
+        self.channel, self.sent = channel, None
 
     def __call__(
         self, score=None, passed=None, cases=None, reward_components=None, metrics=None, details=None, error_type=None
@@ -185,7 +185,7 @@ class Reporter:
         self.sent = body["passed"]
         data = encode(body) + b"\n"
         while data:
-            data = data[os.write(CHANNEL, data) :]
+            data = data[os.write(self.channel, data) :]
 
 
 def _conclude(reporter, verify, solution):
@@ -207,34 +207,47 @@ def _conclude(reporter, verify, solution):
     return reporter(value)
 
 
-def main():
+def main(head, seed):
     """One run of a verifier program; ends the process with the protocol's exit status."""
     mark()
-    head, rest = read_frame(CHANNEL)
-    code, rest = read_frame(CHANNEL, rest)
-    head = decode(head)
-    os.environ["DEEPGYM_REPORT"] = str(CHANNEL)
-    os.environ["DEEPGYM_SOLUTION"] = ANSWER
-    import random
-
-    helper = types.ModuleType("deepgym_verify")
-    solution = Solution(head.get("reply", 1 << 20), head.get("nonfinite", False))
-    reporter = Reporter()
-    helper.solution, helper.report, helper.seed = solution, reporter, head.get("seed")
-    helper.rng = random.Random(head.get("seed"))
-    helper.SolutionError, helper.SolutionDied = SolutionError, SolutionDied
-    random.seed(head.get("seed"))
-    sys.modules["deepgym_verify"] = helper
-    helper.pack = pack
-    place_files(head.get("files"))
-    sys.path.insert(0, os.getcwd())
-    status, fell = _run(marshal.loads(code), helper)
+    if head is None:
+        head = read_head(CHANNEL)
+    code, _ = read_frame(CHANNEL)
+    if "files" in head:
+        place_files(head["files"])
+        sys.path.insert(0, os.getcwd())
+    solution = Solution(LINK, head.get("reply", 1 << 20), head.get("nonfinite", False))
+    status, fell = verify(code, solution, Reporter(CHANNEL), seed)
     facts = {"fault": solution._fault, "calls": solution._count, "ran_to_its_end": fell}
     try:
         sys.stdout.flush()
+        sys.stderr.flush()
     finally:
         os.write(CHANNEL, b"#" + encode(facts) + b"\n")
         os._exit(status)
+
+
+def verify(code, solution, reporter, seed):
+    """Run the marshalled program; its exit status, and whether it ran to its own end."""
+    helper = types.ModuleType("deepgym_verify")
+    helper.__dict__.update(
+        solution=solution,
+        report=reporter,
+        seed=seed,
+        pack=pack,
+        SolutionError=SolutionError,
+        SolutionDied=SolutionDied,
+        __getattr__=lambda name: _late(helper, name),
+    )
+    sys.modules["deepgym_verify"] = helper
+    return _run(marshal.loads(code), helper)
+
+
+def _late(helper, name):
+    if name != "rng":
+        raise AttributeError("module 'deepgym_verify' has no attribute %r" % name)
+    helper.rng = random.Random(helper.seed)
+    return helper.rng
 
 
 def _run(code, helper):

@@ -14,8 +14,10 @@ text goes over the run's own channel. The manager ends with its supervisor, the 
 import array
 import ctypes
 import gc
+import marshal
 import mmap
 import os
+import random
 import select
 import signal
 import socket
@@ -23,7 +25,7 @@ import struct
 import sys
 
 from . import kernel, limits, root, solution_host, verifier_host
-from .wire import decode
+from .wire import decode, frame
 
 __all__ = ["STATUS", "main"]
 
@@ -31,15 +33,19 @@ __all__ = ["STATUS", "main"]
 STATUS = struct.Struct("<iqqq")
 _RESERVED = 16
 _PRELOAD = (
-    "abc array bisect calendar cmath collections collections.abc contextlib copy dataclasses datetime decimal enum "
-    "fractions functools heapq io itertools json keyword linecache math numbers operator os.path random re "
-    "statistics string struct textwrap time traceback types typing unicodedata zlib hashlib"
+    "bisect collections copy dataclasses enum functools heapq io itertools json linecache math operator random re "
+    "string time traceback types typing"
 ).split()
 
 
-def main(fd):
-    """The manager's life. ``fd``: a SEQPACKET socket whose other end the supervisor holds."""
+def main(fd, register_at_fork):
+    """The manager's life. ``fd``: a SEQPACKET socket whose other end the supervisor holds.
+
+    Until here ``os.register_at_fork`` was out of order, so that no module's hook runs in every child:
+    ``random`` is seeded per run instead.
+    """
     control = socket.socket(fileno=fd)
+    groups = set()
     parent = os.pidfd_open(os.getppid())
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -50,6 +56,7 @@ def main(fd):
         _isolate_manager(privileged)
         root.build(config["prefix"], config["hidden"], privileged)
         _warm()
+        os.register_at_fork = register_at_fork
     except BaseException as error:
         control.send(b"!" + ("%s: %s" % (type(error).__name__, error)).encode()[:4000])
         os._exit(1)
@@ -59,8 +66,25 @@ def main(fd):
     watch.register(parent, select.POLLIN)
     while True:
         for ready, _ in watch.poll():
-            if ready == parent or not _request(control, privileged, parent):
-                os._exit(0)
+            if ready == parent or not _request(control, privileged, parent, groups):
+                _leave(groups)
+
+
+def _leave(groups):
+    """End every zygote, wait for them, and remove the control groups they stood in."""
+    with open("/proc/self/task/%d/children" % os.getpid()) as children:
+        for pid in children.read().split():
+            os.kill(int(pid), signal.SIGKILL)
+    try:
+        os.wait()  # SIGCHLD is ignored, so this returns (by an error) when all are gone
+    except ChildProcessError:
+        pass
+    for group in groups:
+        try:
+            os.rmdir(group)
+        except OSError:
+            pass
+    os._exit(0)
 
 
 def _isolate_manager(privileged):
@@ -80,36 +104,73 @@ def _map_ids(pid, uids, gids, deny_groups):
 
 
 def _warm():
-    """Pay for lazy initialisation once, before anything is forked.
-
-    Modules that ask for at-fork hooks don't get them: each hook would run in every child. ``random`` is
-    seeded per run instead.
-    """
-    register, os.register_at_fork = os.register_at_fork, lambda **hooks: None
-    try:
-        for name in _PRELOAD:
-            __import__(name)
-    finally:
-        os.register_at_fork = register
+    """Pay for lazy initialisation once, before anything is forked."""
+    for name in _PRELOAD:
+        __import__(name)
     left, right = socket.socketpair()
     keep = dict(sys.modules)
-    subject = solution_host._Module(_WARM, {"entry": "f", "seed": 0})
-    for line in (b'{"id":1,"a":[[1,2],3]}', b'{"id":2,"a":[[],{"!t":[1]}]}'):
-        left.send(subject.handle(decode(line)))
-        decode(right.recv(4096)[:-1])
+    _warm_verifier()
+    for _ in range(_WARM_ROUNDS):
+        left.send(frame(_WARM) + b'{"id":1,"a":[[1,2],3]}\n{"id":2,"a":[[],{"!t":[1]}]}\n')
+        left.shutdown(socket.SHUT_WR)
+        solution_host.answer(right.fileno(), right.fileno(), {"entry": "f"}, False)
+        left.close()
+        right.close()
+        left, right = socket.socketpair()
     left.close()
     right.close()
-    solution_host.seed(0)
     for name in set(sys.modules) - set(keep):
         del sys.modules[name]
     for name in [name for name in sys.modules if name.partition(".")[0] == "deepgym"]:
         del sys.modules[name]
     sys.argv[:] = [""]
     sys.path[:] = [entry for entry in sys.path if entry]
+    settle()
+
+
+def _warm_verifier():
+    """A whole verifier's run against canned replies, as often."""
+    code = marshal.dumps(compile(_WARM_VERIFIER, "verify.py", "exec"))
+    left, right = socket.socketpair()
+    for _ in range(_WARM_ROUNDS):
+        solution = verifier_host.Solution(left.fileno())
+        right.send(b'{"id":1,"v":[1,2]}\n')
+        verifier_host.verify(code, solution, verifier_host.Reporter(left.fileno()), 0)
+        right.recv(65536)
+    left.close()
+    right.close()
+
+
+_WARM_VERIFIER = """
+from deepgym_verify import SolutionError
+
+def verify(solution):
+    f = solution.function("f")
+    assert f([1, 2], "x") == [1, 2], "never"
+"""
+
+
+def settle():
+    """Leave no half-used memory behind: a child then allocates on fresh pages instead of copying shared ones.
+
+    Uses up the free blocks of partly used pools (16 KiB with a 48-byte header in CPython 3.10 to 3.13;
+    elsewhere this only wastes a little memory).
+    """
     gc.collect()
     gc.freeze()
+    allocate, free = ctypes.pythonapi.PyObject_Malloc, ctypes.pythonapi.PyObject_Free
+    allocate.restype, allocate.argtypes = ctypes.c_size_t, [ctypes.c_size_t]
+    free.restype, free.argtypes = None, [ctypes.c_size_t]
+    for size in range(512, 15, -16):
+        for _ in range(4000):
+            block = allocate(size)
+            if block & 0x3FFF == 48:
+                free(block)
+                break
 
 
+#: Enough that the interpreter has specialised the code that every run executes.
+_WARM_ROUNDS = 40
 _WARM = b'''
 from typing import Dict, List
 import math
@@ -134,7 +195,7 @@ def f(items: List[int], top):
 '''
 
 
-def _request(control, privileged, parent):
+def _request(control, privileged, parent, groups):
     """Clone one zygote, as asked. ``False`` when the supervisor is gone."""
     size = array.array("i").itemsize
     message, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(size))
@@ -158,6 +219,7 @@ def _request(control, privileged, parent):
         span, base = ("65536", request["uid"]) if privileged else ("1", 0)
         socket.socket(fileno=os.dup(fd)).send(b"P%d" % pid)
         for path in request.get("cgroups", []):
+            groups.add(os.path.dirname(path))
             with open(path, "w") as procs:
                 procs.write(str(pid))
         _map_ids(pid, "0 %d %s" % (base, span), "0 %d %s" % (base, span), not privileged)
@@ -202,6 +264,8 @@ def _zygote(fd, ready, place, request, privileged):
         if request.get("cpu") is not None:
             os.sched_setaffinity(0, {request["cpu"]})
         root.enter(None if place is None else request["slot"])
+        if place is not None:
+            os.environ.update(DEEPGYM_REPORT=str(solution_host.CHANNEL), DEEPGYM_SOLUTION=verifier_host.ANSWER)
         socket.sethostname("sandbox")
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         null = os.open("/dev/null", os.O_RDWR)
@@ -231,9 +295,13 @@ class Server:
         self.stack = mmap.mmap(-1, 65536)
         self.top = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self.stack)) + 65536 - 64)
         self.pause = ctypes.cast(kernel.libc.pause, ctypes.c_void_p)
-        self.child = kernel.clone_arguments(kernel.NEWNS | kernel.NEWIPC | kernel.NEWNET)
+        # A verifier is trusted code without sockets: it stays in its zygote's own empty network namespace.
+        self.child = kernel.clone_arguments(kernel.NEWNS | kernel.NEWIPC | (0 if verifier else kernel.NEWNET))
         self.watch = select.poll()
         self.watch.register(control, select.POLLIN)
+        self.seed = None
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))  # the run's first process must sleep on; a child unblocks
+        settle()
 
     def serve(self):
         """Runs until the supervisor's end of the control socket is closed."""
@@ -254,6 +322,10 @@ class Server:
 
     def run(self, message, fds):
         """One run from its start to its end. Raises ``OSError`` if it couldn't be started."""
+        seed, message = message[:8], message[8:]
+        if seed != self.seed:
+            self.seed = seed
+            random.seed(int.from_bytes(seed, "little"))
         plan = self.plans.get(message)
         if plan is None:
             if len(self.plans) > 64:
@@ -282,9 +354,7 @@ class Server:
 
     def _placeholder(self):
         """pid 1 of the run: sleeps in libc's ``pause`` on a stack of its own, every signal blocked."""
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
         pid = kernel.libc.clone(self.pause, self.top, ctypes.c_int(kernel.CLONE_VM | 17), None)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return kernel.check(pid, "clone of the run's first process")
 
     def _wait(self, pid, first):
@@ -307,15 +377,14 @@ class Server:
         try:
             plan.enter(self.null, fds)
         except BaseException as error:
-            os.write(fds[0], b"!" + ("%s: %s" % (type(error).__name__, error)).encode()[:2000])
-            os._exit(99)
+            _complain(fds[0], b"!" + ("%s: %s" % (type(error).__name__, error)).encode()[:2000])
         try:
             if plan.argv:
                 os.execvpe(plan.argv[0], plan.argv, dict(os.environ))
             elif self.verifier:
-                verifier_host.main()
+                verifier_host.main(plan.head, int.from_bytes(self.seed, "little"))
             else:
-                solution_host.main(len(fds) > 3)
+                solution_host.main(plan.head, len(fds) > 3)
             status = 0
         except SystemExit as stop:
             status = solution_host.exit_status(stop)
@@ -330,12 +399,25 @@ class Server:
             os._exit(status & 255)
 
 
+def _complain(channel, text):
+    """Tell the supervisor, over whichever descriptor the channel has by now, and end."""
+    try:
+        for fd in (channel, solution_host.CHANNEL):
+            try:
+                os.write(fd, text)
+                break
+            except OSError:
+                continue
+    finally:
+        os._exit(99)
+
+
 def _print_exception():
     """The traceback as the interpreter would print it, without the host's own frames."""
     kind, error, trace = sys.exc_info()
     while trace is not None and trace.tb_frame.f_code.co_filename != "solution.py":
         trace = trace.tb_next
     try:
-        sys.excepthook(kind, error, trace)
+        sys.excepthook(kind, error.with_traceback(trace), trace)
     except BaseException:
         pass

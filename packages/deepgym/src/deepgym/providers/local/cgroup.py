@@ -8,6 +8,8 @@ rlimits alone bound a run.
 from __future__ import annotations
 
 import contextlib
+import functools
+import glob
 import os
 
 __all__ = ["Group"]
@@ -45,6 +47,16 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
+@functools.cache
+def _sweep() -> None:
+    """Remove groups of processes that are gone, once per process."""
+    for _, place in _places():
+        for path in glob.glob(f"{place}/deepgym-*"):
+            owner = os.path.basename(path).split("-")[1]
+            if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+                _remove(path)
+
+
 class Group:
     """One slot's group; limits are written only when they change."""
 
@@ -58,6 +70,7 @@ class Group:
         """A new group called ``name``, or ``None`` where neither memory nor processes can be bounded."""
         memory = pids = None
         memory_file = ""
+        _sweep()
         for kind, place in _places():
             path = f"{place}/{name}"
             _remove(path)

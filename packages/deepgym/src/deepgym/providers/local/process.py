@@ -68,6 +68,9 @@ class LocalProcess:
         fds = self._theirs if link is None else (*self._theirs, link)
         try:
             self._zygote.start(plan, list(fds))
+        except OSError:
+            self._close()
+            raise
         finally:
             for fd in self._theirs:
                 os.close(fd)
@@ -124,8 +127,9 @@ class LocalProcess:
         if self.exit is None:
             await self._sandbox.pump(_QUIET)
         while self.exit is None:
-            self._watch()
-            self._read_channel(0)
+            for process in self._sandbox.processes:
+                process._watch()
+                process._read_channel(0)
             deadline, clock = self._deadline(wall)
             left = deadline - time.monotonic()
             if left <= 0:
@@ -189,7 +193,7 @@ class LocalProcess:
                 self._outbox = memoryview(b"")
             self._listen_for_room()
             self._shut()
-        while True:
+        while self._channel.fileno() >= 0:
             try:
                 data = self._channel.recv(_CHUNK)
             except BlockingIOError:
@@ -254,6 +258,7 @@ class LocalProcess:
             message = b""
         if not message:
             self._sandbox.broken = True
+            self._read_channel(0)
             self._close()
             raise ZygoteDiedError("the zygote died during the run")
         if len(message) != _STATUS_SIZE or message[:1] == b"!":
@@ -265,17 +270,18 @@ class LocalProcess:
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         cpu = (user + system) / 1000.0
-        clock = self._clock
-        if clock is None and number in (signal.SIGXCPU, signal.SIGKILL) and cpu >= self._limits.cpu * 1000.0:
-            clock = "cpu"
         killed = self._killed and number == signal.SIGKILL
+        clock = self._clock
+        # The kernel's count at the signal can lag a little behind the one that made it send the signal.
+        if clock is None and not killed and number in (signal.SIGXCPU, signal.SIGKILL):
+            clock = "cpu" if number == signal.SIGXCPU or cpu >= self._limits.cpu * 900.0 else None
         oom = number == signal.SIGKILL and not self._killed and self._sandbox.oom_killed()
         self._finish(
             Exit(
                 code=code,
                 signal=None if killed else number,
                 killed=killed,
-                clock=clock if clock != "cpu" or not killed else self._clock,
+                clock=clock,
                 oom=oom,
                 cpu_ms=cpu,
                 peak_kb=peak,

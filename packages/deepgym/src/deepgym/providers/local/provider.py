@@ -21,6 +21,10 @@ from .zygotes import Manager
 __all__ = ["LocalProvider"]
 
 
+#: Seconds that a newcomer waits while others wait for a slot; those who wait look twice as often.
+_BEAT = 0.002
+
+
 class LocalProvider:
     """Runs answers on this host.
 
@@ -63,7 +67,7 @@ class LocalProvider:
     @property
     def capabilities(self) -> Capabilities:
         """What is enforced here. Memory and process bounds are the group's where one can be made."""
-        group = Group.make(f"deepgym-probe-{os.getpid()}")
+        group = Group.make(f"deepgym-{os.getpid()}-probe")
         memory = group is not None and group.bounds_memory
         if group is not None:
             group.remove()
@@ -94,16 +98,27 @@ class LocalProvider:
         return LocalSandbox(slot, spec, self._give_back)
 
     async def _acquire(self, alone: bool) -> int:
-        pause = 0.0005
-        while True:
-            if not self._alone and (not alone or self._in_use == 0):
-                number = self._host.acquire()
-                if number is not None:
-                    self._in_use += 1
-                    self._alone = alone
-                    return number
-            await anyio.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
+        number = None if self._host.somebody_waits() else self._take(alone)
+        if number is not None:
+            return number
+        self._host.begin_waiting()
+        try:
+            # Newcomers see that somebody waits and hold back for one beat, so nobody starves.
+            await anyio.sleep(_BEAT)
+            while (number := self._take(alone)) is None:
+                await anyio.sleep(_BEAT / 2)
+            return number
+        finally:
+            self._host.end_waiting()
+
+    def _take(self, alone: bool) -> int | None:
+        if self._alone or (alone and self._in_use):
+            return None
+        number = self._host.acquire()
+        if number is not None:
+            self._in_use += 1
+            self._alone = alone
+        return number
 
     def _release(self, number: int) -> None:
         self._host.release(number)

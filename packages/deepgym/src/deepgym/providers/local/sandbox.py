@@ -25,6 +25,8 @@ __all__ = ["LocalSandbox", "Slot"]
 
 _IN_OPEN, _IN_Q_OVERFLOW, _IN_ISDIR = 0x20, 0x4000, 0x40000000
 _EVENT = struct.Struct("iIII")
+#: A head up to this size goes with the plan, which the zygote keeps decoded.
+_SMALL = 4096
 
 
 class Slot:
@@ -99,11 +101,14 @@ class LocalSandbox:
             if job.answer is not None:
                 self._place_answer(zygote, job.answer)
             process = LocalProcess(self, zygote, self.spec.limits)
+            plan, first = self._plan(job)
+            try:
+                process.place(plan, None if link is None else link.fileno())
+            finally:
+                if link is not None:
+                    link.close()
             self.processes.append(process)
-            process.place(self._plan(job), None if link is None else link.fileno())
-            if link is not None:
-                link.close()
-            await process.send(frame(encode(job.head)) + frame(job.text) + job.requests)
+            await process.send(first + frame(job.text) + job.requests)
         except OSError as error:
             self.broken = True
             raise SandboxError(f"a run can't be started: {error}") from error
@@ -118,8 +123,11 @@ class LocalSandbox:
         self._link, theirs = socket.socketpair()
         return theirs
 
-    def _plan(self, job: Job) -> bytes:
+    def _plan(self, job: Job) -> tuple[bytes, bytes]:
+        """What the zygote is told, the seed first; and the head's frame, if it is too large for that."""
         limits = self.spec.limits
+        head = encode(job.head) if job.head else b"{}"
+        small = len(head) < _SMALL and not job.argv
         plan: dict[str, Any] = {
             "memory": limits.memory,
             "cpu": limits.cpu,
@@ -129,6 +137,8 @@ class LocalSandbox:
             "disk": limits.disk,
             "files": limits.files,
         }
+        if small:
+            plan["head"] = job.head
         if job.loopback:
             plan["loopback"] = True
         if job.argv:
@@ -136,7 +146,8 @@ class LocalSandbox:
         group = self.slot.group if job.role == "solution" else self.slot.verifier_group
         if group is not None:
             group.limit(limits.memory + limits.disk + (64 << 20), limits.processes + 8)
-        return encode(plan)
+        first = b"" if small else frame(head)
+        return job.seed.to_bytes(8, "little") + encode(plan), first
 
     def _place_answer(self, zygote: Zygote, answer: bytes) -> None:
         """Write the supervisor's copy where the verifier can open it, then forget who wrote it."""

@@ -33,7 +33,8 @@ class HostSlots:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._files: dict[int, int] = {}
+        self._files: dict[int | str, int] = {}
+        self._waiting = 0
         self._held: set[int] = set()
 
     def acquire(self) -> int | None:
@@ -53,6 +54,27 @@ class HostSlots:
             return number
         return None
 
+    def begin_waiting(self) -> None:
+        """Let every process of this user know that somebody waits for a slot."""
+        self._waiting += 1
+        if self._waiting == 1:
+            fcntl.flock(self._file("wait"), fcntl.LOCK_SH)
+
+    def end_waiting(self) -> None:
+        """Take ``begin_waiting`` back."""
+        self._waiting -= 1
+        if self._waiting == 0:
+            fcntl.flock(self._file("wait"), fcntl.LOCK_UN)
+
+    def somebody_waits(self) -> bool:
+        """Whether a newcomer should let others go first."""
+        try:
+            fcntl.flock(self._file("look"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._file("look"), fcntl.LOCK_UN)
+        return False
+
     def release(self, number: int) -> None:
         """Give a slot back."""
         self._held.discard(number)
@@ -64,11 +86,13 @@ class HostSlots:
             os.close(fd)
         self._files.clear()
         self._held.clear()
+        self._waiting = 0
 
-    def _file(self, number: int) -> int:
+    def _file(self, number: int | str) -> int:
         fd = self._files.get(number)
         if fd is None:
-            path = os.path.join(_directory(), f"slot-{number}.lock")
+            name = f"slot-{number}.lock" if isinstance(number, int) else "waiting.lock"
+            path = os.path.join(_directory(), name)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             self._files[number] = fd
         return fd

@@ -22,8 +22,9 @@ from deepgym.exceptions import SandboxError
 __all__ = ["Manager", "Zygote"]
 
 _BOOT = (
-    "import sys,types;p=types.ModuleType('deepgym');p.__path__=[sys.argv[1]];sys.modules['deepgym']=p;"
-    "from deepgym.sandboxed.zygote import main;main(int(sys.argv[2]))"
+    "import os,sys,types;keep=os.register_at_fork;os.register_at_fork=lambda **hooks:None;"
+    "p=types.ModuleType('deepgym');p.__path__=[sys.argv[1]];sys.modules['deepgym']=p;"
+    "from deepgym.sandboxed.zygote import main;main(int(sys.argv[2]),keep)"
 )
 #: The whole environment of a manager. A fixed hash seed: the same answer should earn the same reward.
 _ENVIRONMENT = {
@@ -76,9 +77,12 @@ class Zygote:
             self.control.send(b"K")
 
     def close(self) -> None:
-        """End it, and with it all that it forked."""
+        """End it, and with it all that it forked; waits a moment for that."""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            ended = select.poll()
+            ended.register(self.pidfd, select.POLLIN)
+            ended.poll(1000)
         self.forget()
 
     def forget(self) -> None:
@@ -150,12 +154,14 @@ class Manager:
         return self.process.poll() is None
 
     def close(self) -> None:
-        """End the manager and every zygote."""
+        """End the manager and every zygote. It tidies up by itself when its control socket closes."""
         self.control.close()
-        with contextlib.suppress(OSError):
-            self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(10)
+        for grace in (10.0, 10.0):
+            try:
+                self.process.wait(grace)
+                return
+            except subprocess.TimeoutExpired:
+                self.process.kill()
 
     def forget(self) -> None:
         """After a fork: close this process's end only."""

@@ -1,0 +1,189 @@
+"""What a run costs, as ratios to starting one bare interpreter, all measured in one go on one machine.
+
+    python bench/bench.py [--rounds 40] [--runs 10000] [--json]
+
+CPU milliseconds of the whole process tree, medians over interleaved rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from meter import Meter  # noqa: E402
+from steps import ANSWER, DECLARED, TRIVIAL, VERIFIED, Floor, Step, bwrap_start, judged, python_start  # noqa: E402
+
+from deepgym import DeepGym, load_environment  # noqa: E402
+from deepgym.environments import load_suite  # noqa: E402
+from deepgym.providers.local import LocalProvider  # noqa: E402
+
+TARGETS = {"floor": 0.30, "declared cases, 25 calls": 0.35, "verifier program, 25 calls": 0.65}
+
+
+def interleaved(meter: Meter, steps: dict[str, Step], rounds: int) -> dict[str, tuple[float, float]]:
+    """Median CPU and wall milliseconds of each step, every step once a round."""
+    for step in steps.values():
+        for _ in range(5):
+            step()
+    cpu: dict[str, list[float]] = {name: [] for name in steps}
+    wall: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            before, began = meter.read(), time.perf_counter()
+            step()
+            wall[name].append((time.perf_counter() - began) * 1000.0)
+            cpu[name].append(meter.read() - before)
+    return {name: (statistics.median(cpu[name]), statistics.median(wall[name])) for name in steps}
+
+
+def pss(pid: int) -> float:
+    """Proportional set size in MB; 0 if the process is gone."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as lines:
+            return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024.0
+    except OSError:
+        return 0.0
+
+
+def tree(pid: int) -> list[int]:
+    """A process and its descendants."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            below = [int(child) for child in children.read().split()]
+    except OSError:
+        return []
+    return [pid, *(found for child in below for found in tree(child))]
+
+
+def steps_report(meter: Meter, rounds: int) -> dict[str, dict[str, float]]:
+    """The ladder."""
+    with DeepGym(slots=1) as client:
+        steps: dict[str, Step] = {"python -I -S -c pass": python_start}
+        bwrap = bwrap_start()
+        if bwrap is not None:
+            steps["bwrap + the same"] = bwrap
+        floor_provider = LocalProvider(slots=2)
+        steps["floor"] = Floor(floor_provider)
+        steps["declared cases, 25 calls"] = judged(client, DECLARED, ANSWER)
+        steps["verifier program, 25 calls"] = judged(client, VERIFIED, ANSWER)
+        coins = load_environment("coin_change")
+        steps["coin_change, built in"] = judged(client, coins, coins.reference or "")
+        steps["nothing"] = lambda: None
+        found = interleaved(meter, steps, rounds)
+        floor_provider.close_now()
+    idle = found.pop("nothing")[0]
+    start = found["python -I -S -c pass"][0] - idle
+    return {
+        name: {"cpu_ms": cpu - idle, "wall_ms": wall, "ratio": (cpu - idle) / start} for name, (cpu, wall) in found.items()
+    }
+
+
+def rates_report(runs: int) -> dict[str, float]:
+    """Throughput on all cores, memory over many runs, and how soon a limit ends a loop."""
+    found: dict[str, float] = {}
+    with DeepGym() as client:
+        for name, env in (("declared cases", DECLARED), ("verifier program", VERIFIED)):
+            client.run_batch(env, [ANSWER] * 50)
+            began = time.perf_counter()
+            batch = client.run_batch(env, [ANSWER] * 600)
+            found[f"{name}, runs/s"] = len(batch.results) / (time.perf_counter() - began)
+            assert batch.passed == len(batch.results)
+        suite = load_suite("humaneval")
+        answers = [env.reference or "" for env in suite]
+        client.eval(suite, answers)
+        took = []
+        for _ in range(5):
+            began = time.perf_counter()
+            assert client.eval(suite, answers).passed == len(answers)
+            took.append(time.perf_counter() - began)
+        found["HumanEval, all 164, s"] = statistics.median(took)
+        looping = TRIVIAL.model_copy(update={"limits": TRIVIAL.limits.model_copy(update={"wall": 1.0})})
+        ends = []
+        for _ in range(5):
+            began = time.perf_counter()
+            assert client.run(looping, "def one():\n    while True: pass\n").error_type == "solution_timeout"
+            ends.append(time.perf_counter() - began)
+        found["limit of 1 s ends a loop after, s"] = max(ends)
+        children = tree(os.getpid())[1:]
+        client.run_batch(TRIVIAL, ["def one(): return 1\n"] * 200)
+        found["own memory at the start, MB"], found["children at the start, MB"] = pss(os.getpid()), sum(map(pss, children))
+        began = time.perf_counter()
+        for _ in range(max(1, runs // 1000)):
+            assert client.run_batch(TRIVIAL, ["def one(): return 1\n"] * min(runs, 1000)).judged_pass_rate == 1.0
+        found[f"{runs} trivial runs, runs/s"] = runs / (time.perf_counter() - began)
+        found["own memory at the end, MB"], found["children at the end, MB"] = pss(os.getpid()), sum(map(pss, children))
+    with DeepGym(slots=4) as client:
+        slow = "import time\ndef coin_change(coins, amount):\n    time.sleep(0.02)\n" + ANSWER.replace("def coin", "    def coin", 0)
+        client.run_batch(VERIFIED, [ANSWER] * 8, max_parallel=4)
+        client.run_batch(VERIFIED, [slow] * 8, max_parallel=4)
+        pids = [pid for child in tree(os.getpid())[1:] for pid in [child]]
+        slots = max(1, len(getattr(client.provider, "_slots")))
+        found["slots open"] = slots
+        found["memory a slot, MB"] = sum(map(pss, pids)) / slots
+    return found
+
+
+def import_report() -> float:
+    """CPU of importing the public names over CPU of importing anyio and making one pydantic model."""
+    ours = "from deepgym import DeepGym, RewardFunction"
+    base = "import anyio, pydantic\nclass M(pydantic.BaseModel):\n    x: int = 0\n    y: str = ''\nM()"
+
+    def once(code: str) -> float:
+        code = f"import time; t = time.process_time()\n{code}\nprint(time.process_time() - t)"
+        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+    pairs = [(once(ours), once(base)) for _ in range(15)]
+    return statistics.median(one for one, _ in pairs) / statistics.median(other for _, other in pairs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=("steps", "rates", "import"))
+    options = parser.parse_args()
+    meter = Meter()
+    report: dict[str, object] = {"exact CPU accounting": meter.exact, "python": sys.version.split()[0]}
+    try:
+        if options.only in (None, "steps"):
+            report["steps"] = steps_report(meter, options.rounds)
+    finally:
+        meter.close()
+    if options.only in (None, "rates"):
+        report["rates"] = rates_report(options.runs)
+    if options.only in (None, "import"):
+        report["import ratio"] = import_report()
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report)
+
+
+def show(report: dict[str, object]) -> None:
+    """The report as text."""
+    print(f"python {report['python']}, load {os.getloadavg()[0]:.1f}, exact CPU accounting: {report['exact CPU accounting']}")
+    steps = report.get("steps")
+    if isinstance(steps, dict):
+        print(f"{'step':32} {'CPU ms':>8} {'wall ms':>8} {'ratio':>7}  target")
+        for name, row in steps.items():
+            target = f"{TARGETS[name]:.2f}" if name in TARGETS else ""
+            print(f"{name:32} {row['cpu_ms']:8.2f} {row['wall_ms']:8.2f} {row['ratio']:6.2f}x  {target}")
+    rates = report.get("rates")
+    if isinstance(rates, dict):
+        for name, value in rates.items():
+            print(f"{name:36} {value:10.2f}")
+    if "import ratio" in report:
+        print(f"{'import, over anyio and one model':36} {report['import ratio']:10.2f}  (target 1.3)")
+
+
+if __name__ == "__main__":
+    main()
