@@ -35,7 +35,11 @@ def _line(value: object) -> object:
     return clean(value, MAX_LINE) if isinstance(value, str) else value
 
 
-def _json_safe(value: object, depth: int = 0) -> Any:
+def _details(value: object) -> Any:
+    return _json_safe(value, 0)
+
+
+def _json_safe(value: object, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and value.bit_length() <= _MAX_BITS:
@@ -54,4 +58,4 @@ def _json_safe(value: object, depth: int = 0) -> Any:
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Line = Annotated[str, BeforeValidator(_line)]
 Numbers = dict[Line, Finite]
-Details = Annotated[dict[str, Any], BeforeValidator(_json_safe)]
+Details = Annotated[dict[str, Any], BeforeValidator(_details)]

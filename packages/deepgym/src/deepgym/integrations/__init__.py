@@ -1,0 +1,1 @@
+"""What trainer adapters share."""
