@@ -28,9 +28,9 @@ def _problem(problem: Any, model: type[BaseModel]) -> str:
     if problem["type"] == "missing":
         return f"{field}: this field is required"
     message = problem["msg"].removeprefix("Value error, ")
-    if isinstance(problem["input"], dict):
-        return f"{field}: {message}" if field else message
-    return f"{field}: {message} (got {_shown(problem['input'])})"
+    if field:
+        message = f"{field}: {message}"
+    return message if isinstance(problem["input"], dict) else f"{message} (got {_shown(problem['input'])})"
 
 
 def _dotted(location: list[Any]) -> str:
@@ -59,25 +59,22 @@ def _known(location: list[Any], model: type[BaseModel]) -> str:
 
 
 def _fields(location: list[Any], model: type[BaseModel]) -> list[str]:
-    """Field names of the model that ``location`` leads to."""
-    for part in location:
-        if isinstance(part, int):
+    """Field names of the model that ``location`` leads to; a union's member is named after its field."""
+    steps = iter(location)
+    for step in steps:
+        if isinstance(step, int) or step not in model.model_fields:
             continue
-        options = [model.model_fields[part].annotation] if part in model.model_fields else []
-        found = [item for option in options for item in _models(option)]
-        if not found:
-            continue  # the union's tag, which names a member of the last step
-        after = location[location.index(part) + 1 :]
-        tagged = [
-            item
-            for item in found
-            if "kind" in item.model_fields and item.model_fields["kind"].default in after
-        ]
-        model = (tagged or found)[0]
+        found = _models(model.model_fields[step].annotation)
+        if len(found) > 1:
+            member = next(steps, None)
+            found = [item for item in found if item.model_fields["kind"].default == member] or found
+        if found:
+            model = found[0]
     return list(model.model_fields)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    # On Python 3.10 ``tuple[Case, ...]`` counts as a type, so its arguments come first.
+    if not get_args(annotation) and isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for item in get_args(annotation) for model in _models(item)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
+from deepgym.environments.plain import parsed
 from deepgym.exceptions import InvalidEnvironmentError
 
-__all__ = ["strings", "task_number", "text"]
+__all__ = ["strings", "task_number", "text", "tree"]
 
 
 def text(row: dict[str, Any], where: str, *names: str, default: str | None = None) -> str:
@@ -38,6 +40,18 @@ def strings(row: dict[str, Any], where: str, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise InvalidEnvironmentError(f"{where}: {name} must be a list of strings, got {value!r:.80}")
     return value
+
+
+def tree(source: str, where: str, name: str) -> ast.Module:
+    """The syntax tree of a field's code.
+
+    Raises:
+        InvalidEnvironmentError: it isn't Python.
+    """
+    try:
+        return parsed(source)
+    except (SyntaxError, ValueError) as error:
+        raise InvalidEnvironmentError(f"{where}: {name} isn't valid Python: {error}") from None
 
 
 def task_number(row: dict[str, Any], where: str) -> str:

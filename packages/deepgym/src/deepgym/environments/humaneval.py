@@ -15,7 +15,6 @@ from typing import Any
 from deepgym.environments import fields
 from deepgym.environments.completion import head
 from deepgym.environments.environment import Environment, EnvironmentLimits, Program
-from deepgym.environments.plain import parsed
 from deepgym.exceptions import DeepGymError, InvalidEnvironmentError
 
 __all__ = ["MissingPackageError", "data_file", "environment", "environments"]
@@ -95,6 +94,7 @@ def environment(row: dict[str, Any], suite: str, where: str) -> Environment:
     if not entry.isidentifier():
         raise InvalidEnvironmentError(f"{where}: entry_point must be a function's name, got {entry!r:.80}")
     test = fields.text(row, where, "test")
+    tree = fields.tree(test, where, "test")
     canonical = fields.text(row, where, "canonical_solution", default="")
     return Environment(
         name=f"{suite}/{fields.task_number(row, where)}",
@@ -103,16 +103,17 @@ def environment(row: dict[str, Any], suite: str, where: str) -> Environment:
         entry_point=entry,
         reference=prompt + canonical if canonical.strip() else None,
         verify=Program(
-            source=head(prompt, entry) + "\n\n" + test + _VERIFY.format(entry=entry), seeded=_draws(test)
+            source=head(prompt, entry) + "\n\n" + test + _VERIFY.format(entry=entry),
+            seeded=_draws(tree, test),
         ),
         limits=EnvironmentLimits(wall=20.0),
         tags=("humaneval", "python"),
     )
 
 
-def _draws(test: str) -> bool:
+def _draws(tree: ast.Module, test: str) -> bool:
     """Whether the test imports ``random`` (and doesn't seed a generator of its own)."""
-    for node in ast.walk(parsed(test)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "random":
             return True
         if isinstance(node, ast.Import) and any(alias.name == "random" for alias in node.names):

@@ -13,7 +13,6 @@ from typing import Any
 
 from deepgym.environments import fields
 from deepgym.environments.environment import Environment, Program
-from deepgym.environments.plain import parsed
 from deepgym.exceptions import InvalidEnvironmentError
 
 __all__ = ["NotAFunction", "environment"]
@@ -62,9 +61,10 @@ def environment(row: dict[str, Any], suite: str, where: str) -> Environment:
     number = fields.task_number(row, where)
     task = fields.text(row, where, "text", "prompt").strip()
     code = fields.text(row, where, "code").replace("\r\n", "\n")
-    tests = fields.strings(row, where, "test_list") + fields.strings(row, where, "challenge_test_list")
-    if not tests:
-        raise InvalidEnvironmentError(f"{where}: test_list is empty; add at least one assertion")
+    tests = fields.strings(row, where, "test_list")
+    if not tests or not task:
+        raise InvalidEnvironmentError(f"{where}: the task's text or test_list is empty; fill both")
+    tests = tests + fields.strings(row, where, "challenge_test_list")
     setup = [
         fields.text(row, where, "test_setup_code", default=""),
         *fields.strings(row, where, "test_imports"),
@@ -81,22 +81,16 @@ def environment(row: dict[str, Any], suite: str, where: str) -> Environment:
     )
 
 
-def _parse(source: str, where: str, field: str) -> ast.Module:
-    try:
-        return parsed(source)
-    except (SyntaxError, ValueError) as error:
-        raise InvalidEnvironmentError(f"{where}: {field} isn't valid Python: {error}") from None
-
-
 def _called(code: str, tests: list[str], preamble: str, where: str) -> list[str]:
     """The answer's functions that the tests use, the one called first in front."""
-    defined = _parse(code, where, "code").body
+    defined = fields.tree(code, where, "code").body
     functions = {node.name for node in defined if isinstance(node, ast.FunctionDef)}
     classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
-    given = _bound(_parse(preamble, where, "test_setup_code")) | set(dir(builtins))
+    setup = fields.tree(preamble, where, "test_setup_code")
+    given = _bound(setup) | set(dir(builtins))
     used: list[str] = []
     for test in tests:
-        for node in ast.walk(_parse(test, where, "test_list")):
+        for node in ast.walk(fields.tree(test, where, "test_list")):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in used:
                 used.append(node.id)
     own = [name for name in used if name in functions]
@@ -106,7 +100,7 @@ def _called(code: str, tests: list[str], preamble: str, where: str) -> list[str]
         )
     if not own:
         raise NotAFunction("its tests call no function that code defines")
-    makes = [node.name for node in parsed(preamble).body if isinstance(node, ast.ClassDef)]
+    makes = [node.name for node in setup.body if isinstance(node, ast.ClassDef)]
     if makes:
         raise NotAFunction(
             f"its tests pass objects of the class {makes[0]!r}, which can't cross into a sandbox"

@@ -10,13 +10,16 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     field_serializer,
     field_validator,
     model_validator,
 )
 
+from deepgym.environments.explain import explained
 from deepgym.environments.plain import Text, check_paths, check_value, packed, parsed, unpacked
+from deepgym.exceptions import VerifierError
 
 __all__ = ["Case", "Cases", "Program"]
 
@@ -155,21 +158,29 @@ class Cases(Frozen):
         """The fixed cases, then the drawn ``rows`` (dicts of ``Case`` fields with plain values).
 
         Raises:
-            ValueError: a row isn't a valid case of this environment, there are no cases at all, or
-                more than 5000. Such a verifier failed; the answer has no part in it.
+            VerifierError: a row isn't a valid case of this environment, there are no cases at all, or
+                more than 5000. The verifier failed; the answer has no part in it.
         """
         cases = list(self.cases)
         for index, row in enumerate(rows):
             if index >= MAX_CASES:
-                raise ValueError(f"draw returned more than {MAX_CASES} cases")
-            case = Case.model_validate(row)
-            self._check(case, f"drawn[{index}]")
-            cases.append(case)
+                raise VerifierError(f"draw returned more than {MAX_CASES} cases")
+            cases.append(self._drawn(row, f"drawn[{index}]"))
         if not cases:
-            raise ValueError(
+            raise VerifierError(
                 "draw returned no cases; return at least one dict such as {'args': [1], 'expected': 2}"
             )
         return tuple(cases)
+
+    def _drawn(self, row: Any, where: str) -> Case:
+        try:
+            case = Case.model_validate(row)
+            self._check(case, where)
+        except ValidationError as error:
+            raise VerifierError(explained(error, where, Case)) from None
+        except ValueError as error:
+            raise VerifierError(str(error)) from None
+        return case
 
 
 class Program(Frozen):
