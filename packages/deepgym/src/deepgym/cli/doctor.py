@@ -1,0 +1,82 @@
+"""``deepgym doctor``: what works on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from deepgym import plugins
+from deepgym.cli import show
+from deepgym.cli.options import Json
+from deepgym.cli.outcome import ExitCode
+from deepgym.plugins import Finding
+
+__all__ = ["doctor", "findings"]
+
+#: The local sandbox's own check, which needs no plugin.
+LOCAL = "local"
+_COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
+
+
+def doctor(
+    name: Annotated[str | None, typer.Argument(help="One check: local, or a plugin's. Default: all.")] = None,
+    json: Json = False,
+) -> None:
+    """Check what this machine enforces, and the installed plugins. Exits 1 if a check fails."""
+    found: list[tuple[str, Finding]] = []
+    for check, finding in findings(name):
+        found.append((check, finding))
+        if not json:
+            _show(check, finding)
+    if json:
+        show.document([{"check": check, **asdict(finding)} for check, finding in found])
+    failed = any(finding.status == "fail" for _, finding in found)
+    raise typer.Exit(ExitCode.FAILED if failed else ExitCode.PASSED)
+
+
+def findings(name: str | None = None) -> Iterator[tuple[str, Finding]]:
+    """Each finding with its check's name; the local sandbox first, then the plugins in order.
+
+    A check that raises is itself a failed finding, so the others still run.
+
+    Raises:
+        UnknownPluginError: there is no check of that name.
+    """
+    if name is None:
+        chosen = [LOCAL, *(known for known in plugins.names("deepgym.checks") if known != LOCAL)]
+    else:
+        if name != LOCAL and name not in plugins.names("deepgym.checks"):
+            plugins.load("deepgym.checks", name)
+        chosen = [name]
+    for check in chosen:
+        for finding in _run(check):
+            yield check, finding
+
+
+def _run(check: str) -> list[Finding]:
+    try:
+        if check == LOCAL:
+            from deepgym.providers.local.check import check as local
+
+            return local()
+        run = plugins.load("deepgym.checks", check)
+        found = list(run())  # type: ignore[operator]
+        wrong = [item for item in found if not isinstance(item, Finding)]
+        if wrong:
+            raise TypeError(f"it returned {type(wrong[0]).__name__}, not Finding")
+        return found
+    except plugins.PluginError as error:
+        return [Finding(check, "fail", str(error), "reinstall or remove that distribution")]
+    except Exception as error:  # noqa: BLE001 (whatever a check raises is what it found)
+        detail = f"the check itself failed: {type(error).__name__}: {error}"
+        return [Finding(check, "fail", detail, f"report it to whoever maintains the {check} check")]
+
+
+def _show(check: str, finding: Finding) -> None:
+    word = typer.style(f"{finding.status:<5}", fg=_COLORS.get(finding.status))
+    typer.echo(f"{word} {check}: {finding.name}: {show.safe(finding.detail)}")
+    if finding.remedy and finding.status != "ok":
+        typer.echo(f"      remedy: {show.safe(finding.remedy)}")

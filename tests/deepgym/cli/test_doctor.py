@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deepgym import plugins
+from deepgym.plugins import Finding, PluginError, UnknownPluginError
+
+OK = Finding("namespaces", "ok", "user, pid, mount, ipc, net", remedy="nothing to do")
+WARN = Finding("cgroup", "warn", "not writable", remedy="delegate a cgroup")
+FAIL = Finding("seccomp", "fail", "no filter\x1b[1m", remedy="enable CONFIG_SECCOMP")
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Checks by name, ``local`` among them; a value that is an exception is raised when it is loaded."""
+    known: dict[str, Any] = {"local": lambda: [OK]}
+    local = SimpleNamespace(check=lambda: known["local"]())
+    monkeypatch.setitem(sys.modules, "deepgym.providers.local.check", local)  # type: ignore[arg-type]
+    monkeypatch.setattr(plugins, "names", lambda group: sorted(set(known) - {"local"}))
+
+    def load(group: str, name: str) -> object:
+        if name not in known:
+            raise UnknownPluginError(f"unknown check {name!r}")
+        if isinstance(known[name], Exception):
+            raise known[name]
+        return known[name]
+
+    monkeypatch.setattr(plugins, "load", load)
+    return known
+
+
+def test_all_ok_exits_0_and_needs_no_remedy(checks: dict[str, Any], cli: Any) -> None:
+    ran = cli("doctor")
+    assert ran.code == 0
+    assert ran.out == "ok    local: namespaces: user, pid, mount, ipc, net\n"
+
+
+def test_a_warning_shows_its_remedy_and_exits_0(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [OK, WARN]
+    ran = cli("doctor")
+    assert ran.code == 0
+    assert "warn  local: cgroup: not writable\n      remedy: delegate a cgroup\n" in ran.out
+
+
+def test_a_failure_exits_1_and_cannot_steer_the_terminal(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [FAIL]
+    ran = cli("doctor")
+    assert ran.code == 1
+    assert "no filter\\x1b[1m" in ran.out
+
+
+def test_the_local_sandbox_comes_first_then_the_plugins(checks: dict[str, Any], cli: Any) -> None:
+    checks.update(verl=lambda: [WARN], axolotl=lambda: [OK])
+    lines = [line for line in cli("doctor").out.split("\n") if line and not line.startswith(" ")]
+    assert [line.split()[1] for line in lines] == ["local:", "axolotl:", "verl:"]
+
+
+def test_a_name_runs_that_check_alone(checks: dict[str, Any], cli: Any) -> None:
+    checks.update(verl=lambda: [WARN], axolotl=lambda: [FAIL])
+    ran = cli("doctor", "verl")
+    assert ran.code == 0
+    assert "local" not in ran.out
+    assert "axolotl" not in ran.out
+
+
+def test_an_unknown_name_exits_2(checks: dict[str, Any], cli: Any) -> None:
+    ran = cli("doctor", "nonesuch")
+    assert ran.code == 2
+    assert "unknown check 'nonesuch'" in ran.err
+
+
+def raising() -> list[Finding]:
+    raise OSError("no such device")
+
+
+@pytest.mark.parametrize(
+    ("check", "detail"),
+    [
+        (raising, "OSError: no such device"),
+        (lambda: ["fine"], "it returned str, not Finding"),
+        (lambda: None, "TypeError"),
+        (PluginError("'bad' of deepgym-bad 1.0.0 can't be loaded"), "deepgym-bad 1.0.0"),
+    ],
+)
+def test_a_broken_check_is_a_failed_finding_and_stops_no_other(
+    checks: dict[str, Any], cli: Any, check: Any, detail: str
+) -> None:
+    checks.update(bad=check, good=lambda: [OK])
+    ran = cli("doctor")
+    assert ran.code == 1
+    assert detail in ran.out
+    assert "ok    good: " in ran.out
+
+
+def test_a_broken_local_check_is_a_failed_finding(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = raising
+    assert "fail  local: local: the check itself failed: OSError" in cli("doctor").out
+
+
+def test_json_is_one_document(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [OK, FAIL]
+    ran = cli("doctor", "--json")
+    assert ran.code == 1
+    assert [(found["check"], found["status"]) for found in json.loads(ran.out)] == [
+        ("local", "ok"),
+        ("local", "fail"),
+    ]
