@@ -101,7 +101,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Mypy, strict, on every package."""
-    session.install(*_tools("types"), "-e", CORE)
+    session.install(*_tools("types"), *_tools("test"), "-e", CORE)
     session.run("mypy", *session.posargs)
 
 
@@ -137,7 +137,7 @@ def lowest(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure what a run costs, against starting one bare interpreter. Takes minutes; wants idle cores."""
     session.install(f"./{CORE}[humaneval]")
-    session.run("python", "-m", "bench", *session.posargs)
+    session.run("python", "bench/bench.py", *session.posargs)
 
 
 @nox.session

@@ -7,13 +7,26 @@ deepgym.checks      name -> () -> list[Finding]     deepgym doctor verl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points, version
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from deepgym.exceptions import DeepGymError
 
-__all__ = ["Finding", "Group", "PluginError", "UnknownPluginError", "install_line", "load", "names"]
+if TYPE_CHECKING:
+    from deepgym.providers.base import Provider
+
+__all__ = [
+    "Finding",
+    "Group",
+    "PluginError",
+    "UnknownPluginError",
+    "install_line",
+    "load",
+    "load_provider",
+    "names",
+]
 
 Group = Literal["deepgym.providers", "deepgym.cli", "deepgym.checks"]
 
@@ -66,6 +79,18 @@ def load(group: Group, name: str) -> object:
             f"{group} {name!r} of {_owner(found[0])} can't be loaded: {type(error).__name__}: {error}"
         ) from error
     return loaded
+
+
+def load_provider(name: str) -> Callable[..., Provider]:
+    """Load the provider ``name`` of a plugin: its class, or a function that makes one from options.
+
+    Raises:
+        PluginError: as ``load`` does; also if what the entry point names can't be called.
+    """
+    loaded = load("deepgym.providers", name)
+    if not callable(loaded):
+        raise PluginError(f"deepgym.providers {name!r} is no Provider class but {loaded!r}")
+    return cast("Callable[..., Provider]", loaded)
 
 
 def install_line(name: str) -> str:
