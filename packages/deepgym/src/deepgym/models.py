@@ -51,7 +51,7 @@ ERROR_TYPES: frozenset[str] = frozenset(get_args(ErrorType))
 
 
 class _Result(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class CaseResult(_Result):

@@ -11,7 +11,7 @@ import base64
 from enum import Enum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 __all__ = ["CaseFact", "Clock", "Evidence", "Failure", "Fate", "Phase", "Side"]
 
@@ -39,7 +39,7 @@ Clock = Literal["setup", "wall", "cpu", "output"]
 
 
 class _Fact(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Fate(_Fact):
@@ -105,7 +105,7 @@ class Evidence(_Fact):
     seed: int | None = None
 
     failure: Failure | None = None
-    solution: Side = Side()
+    solution: Side = Field(default_factory=Side)
     verifier: Side | None = None
     """``None`` for declared cases, which the judge's own process compares."""
     in_play: bool = False

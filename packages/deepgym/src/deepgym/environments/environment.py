@@ -22,7 +22,7 @@ _MIB = 1 << 20
 class EnvironmentLimits(Frozen):
     """Bounds of one run, for the answer's process tree. Seconds, bytes and counts; all above zero."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     wall: float = Field(default=10.0, gt=0, le=86_400)
     """Seconds from the moment the answer comes into play."""
@@ -65,7 +65,7 @@ class Environment(Frozen):
     task: Annotated[Text, Field(min_length=1)]
     """What the policy is asked."""
     verify: Cases | Program = Field(discriminator="kind")
-    limits: EnvironmentLimits = EnvironmentLimits()
+    limits: EnvironmentLimits = Field(default_factory=EnvironmentLimits)
     files: dict[str, Text] = Field(default_factory=dict)
     """Text files by relative path, put into the answer's work directory."""
     reference: Text | None = None

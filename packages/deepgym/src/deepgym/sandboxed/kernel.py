@@ -21,7 +21,7 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
 )
 CLONE_VM, CLONE_PIDFD, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID = 0x100, 0x1000, 0x01000000, 0x00200000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 1, 4, 38, 40
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 1, 4, 24, 38, 40
 MNT_DETACH = 2
 
 _X86 = {
@@ -83,6 +83,12 @@ def call(name, *arguments):
 def prctl(option, value=0):
     """``prctl(2)`` with one argument. Raises ``OSError``."""
     check(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), "prctl %d" % option)
+
+
+def drop_bounding_set():
+    """No program that this process or its children execute can gain a capability."""
+    for capability in range(64):
+        libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
 
 
 def mount(source, target, kind, flags, data=None):

@@ -268,6 +268,7 @@ def _zygote(fd, ready, place, request, privileged):
             os.environ.update(DEEPGYM_REPORT=str(solution_host.CHANNEL), DEEPGYM_SOLUTION=verifier_host.ANSWER)
         socket.sethostname("sandbox")
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        kernel.drop_bounding_set()
         null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
