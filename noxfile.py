@@ -167,7 +167,8 @@ def mutation(session: nox.Session) -> None:
     shutil.copytree("tests", work / "tests")
     shutil.copy("pyproject.toml", work)
     session.chdir(work)
-    session.run("mutmut", "run", *session.posargs)
+    # Its spinner writes a line for each mutant where there is no terminal.
+    session.run("mutmut", "run", *session.posargs, silent=not sys.stdout.isatty())
     session.run("mutmut", "results")
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from meter import Meter  # noqa: E402
-from steps import ANSWER, DECLARED, TRIVIAL, VERIFIED, Floor, Step, bwrap_start, judged, python_start  # noqa: E402
+from meter import Meter
+from steps import ANSWER, DECLARED, TRIVIAL, VERIFIED, Floor, Step, bwrap_start, judged, python_start
 
-from deepgym import DeepGym, load_environment  # noqa: E402
-from deepgym.environments import load_suite  # noqa: E402
-from deepgym.providers.local import LocalProvider  # noqa: E402
+from deepgym import DeepGym, load_environment
+from deepgym.environments import load_suite
+from deepgym.providers.local import LocalProvider
 
 TARGETS = {"floor": 0.30, "declared cases, 25 calls": 0.35, "verifier program, 25 calls": 0.65}
 
@@ -78,11 +78,12 @@ def steps_report(meter: Meter, rounds: int) -> dict[str, dict[str, float]]:
         steps["coin_change, built in"] = judged(client, coins, coins.reference or "")
         steps["nothing"] = lambda: None
         found = interleaved(meter, steps, rounds)
-        floor_provider.close_now()
+        anyio.run(floor_provider.close)
     idle = found.pop("nothing")[0]
     start = found["python -I -S -c pass"][0] - idle
     return {
-        name: {"cpu_ms": cpu - idle, "wall_ms": wall, "ratio": (cpu - idle) / start} for name, (cpu, wall) in found.items()
+        name: {"cpu_ms": cpu - idle, "wall_ms": wall, "ratio": (cpu - idle) / start}
+        for name, (cpu, wall) in found.items()
     }
 
 
@@ -114,18 +115,28 @@ def rates_report(runs: int) -> dict[str, float]:
         found["limit of 1 s ends a loop after, s"] = max(ends)
         children = tree(os.getpid())[1:]
         client.run_batch(TRIVIAL, ["def one(): return 1\n"] * 200)
-        found["own memory at the start, MB"], found["children at the start, MB"] = pss(os.getpid()), sum(map(pss, children))
+        found["own memory at the start, MB"], found["children at the start, MB"] = (
+            pss(os.getpid()),
+            sum(map(pss, children)),
+        )
         began = time.perf_counter()
         for _ in range(max(1, runs // 1000)):
-            assert client.run_batch(TRIVIAL, ["def one(): return 1\n"] * min(runs, 1000)).judged_pass_rate == 1.0
+            assert (
+                client.run_batch(TRIVIAL, ["def one(): return 1\n"] * min(runs, 1000)).judged_pass_rate == 1.0
+            )
         found[f"{runs} trivial runs, runs/s"] = runs / (time.perf_counter() - began)
-        found["own memory at the end, MB"], found["children at the end, MB"] = pss(os.getpid()), sum(map(pss, children))
+        found["own memory at the end, MB"], found["children at the end, MB"] = (
+            pss(os.getpid()),
+            sum(map(pss, children)),
+        )
     with DeepGym(slots=4) as client:
-        slow = "import time\ndef coin_change(coins, amount):\n    time.sleep(0.02)\n" + ANSWER.replace("def coin", "    def coin", 0)
+        slow = "import time\ndef coin_change(coins, amount):\n    time.sleep(0.02)\n" + ANSWER.replace(
+            "def coin", "    def coin", 0
+        )
         client.run_batch(VERIFIED, [ANSWER] * 8, max_parallel=4)
         client.run_batch(VERIFIED, [slow] * 8, max_parallel=4)
         pids = [pid for child in tree(os.getpid())[1:] for pid in [child]]
-        slots = max(1, len(getattr(client.provider, "_slots")))
+        slots = max(1, len(client.provider._open.slots))
         found["slots open"] = slots
         found["memory a slot, MB"] = sum(map(pss, pids)) / slots
     return found
@@ -138,7 +149,9 @@ def import_report() -> float:
 
     def once(code: str) -> float:
         code = f"import time; t = time.process_time()\n{code}\nprint(time.process_time() - t)"
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        return float(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        )
 
     pairs = [(once(ours), once(base)) for _ in range(15)]
     return statistics.median(one for one, _ in pairs) / statistics.median(other for _, other in pairs)
@@ -170,7 +183,10 @@ def main() -> None:
 
 def show(report: dict[str, object]) -> None:
     """The report as text."""
-    print(f"python {report['python']}, load {os.getloadavg()[0]:.1f}, exact CPU accounting: {report['exact CPU accounting']}")
+    print(
+        f"python {report['python']}, load {os.getloadavg()[0]:.1f}, "
+        f"exact CPU accounting: {report['exact CPU accounting']}"
+    )
     steps = report.get("steps")
     if isinstance(steps, dict):
         print(f"{'step':32} {'CPU ms':>8} {'wall ms':>8} {'ratio':>7}  target")

@@ -10,14 +10,17 @@ import time
 class Meter:
     """Reads the CPU milliseconds that this process and all its descendants have used.
 
-    A control group of its own counts exactly (version 1 ``cpuacct`` or version 2 ``cpu.stat``). Where none can
+    A control group of its own counts exactly (version 1 ``cpuacct``, version 2 ``cpu.stat``). Where none can
     be made, only this process and the children it waited for are counted, and ``exact`` is False.
     """
 
     def __init__(self) -> None:
         self.exact = False
         self._read = _from_rusage
-        for base, counter, scale in (("/sys/fs/cgroup/cpuacct", "cpuacct.usage", 1e6), ("/sys/fs/cgroup", "cpu.stat", 1e3)):
+        for base, counter, scale in (
+            ("/sys/fs/cgroup/cpuacct", "cpuacct.usage", 1e6),
+            ("/sys/fs/cgroup", "cpu.stat", 1e3),
+        ):
             path = f"{base}/deepgym-bench-{os.getpid()}"
             try:
                 os.mkdir(path)

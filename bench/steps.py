@@ -64,8 +64,31 @@ def bwrap_start() -> Step | None:
     if bwrap is None:
         return None
     path = interpreter()
-    command = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--proc", "/proc"]
-    command += ["--dev", "/dev", "--size", "67108864", "--tmpfs", "/tmp", "--clearenv", path, "-I", "-S", "-c", "pass"]
+    command = [
+        bwrap,
+        "--unshare-all",
+        "--die-with-parent",
+        "--new-session",
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+    ]
+    command += [
+        "--dev",
+        "/dev",
+        "--size",
+        "67108864",
+        "--tmpfs",
+        "/tmp",
+        "--clearenv",
+        path,
+        "-I",
+        "-S",
+        "-c",
+        "pass",
+    ]
     return lambda: subprocess.run(command, check=True) and None
 
 
@@ -81,6 +104,7 @@ class Floor:
             return sandbox
 
         sandbox = anyio.run(opened)
+        assert sandbox.slot is not None
         self._slot = sandbox.slot
         limits = sandbox.spec.limits
         names = ("memory", "cpu", "processes", "open_files", "file_size", "disk", "files")

@@ -19,8 +19,8 @@ FAIL = Finding("seccomp", "fail", "no filter\x1b[1m", remedy="enable CONFIG_SECC
 def checks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Checks by name, ``local`` among them; a value that is an exception is raised when it is loaded."""
     known: dict[str, Any] = {"local": lambda: [OK]}
-    local = SimpleNamespace(check=lambda: known["local"]())
-    monkeypatch.setitem(sys.modules, "deepgym.providers.local.check", local)  # type: ignore[arg-type]
+    local = SimpleNamespace(local_sandbox=lambda: known["local"]())
+    monkeypatch.setitem(sys.modules, "deepgym.checks", local)  # type: ignore[arg-type]
     monkeypatch.setattr(plugins, "names", lambda group: sorted(set(known) - {"local"}))
 
     def load(group: str, name: str) -> object:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import TYPE_CHECKING, Literal, cast
 
-from deepgym.exceptions import DeepGymError
+from deepgym.exceptions import DeepGymError, UnknownNameError
 
 if TYPE_CHECKING:
     from deepgym.providers.base import Provider
@@ -40,7 +40,7 @@ class PluginError(DeepGymError):
     """An installed plugin can't be used; the message names the distribution it comes from."""
 
 
-class UnknownPluginError(PluginError, LookupError):
+class UnknownPluginError(PluginError, UnknownNameError):
     """No installed plugin has this name; the message says what to install, or what there is."""
 
 
@@ -113,4 +113,5 @@ def _unknown(group: Group, name: str) -> str:
     if name in known:
         return f"{kind} {name!r} isn't installed; to install it: {install_line(name)}"
     here = ", ".join(names(group)) or "none"
-    return f"unknown {kind} {name!r}; installed plugins: {here}; others: {', '.join(known)}"
+    here = f"local (built in), {here}" if kind == "provider" else here
+    return f"unknown {kind} {name!r}; there are: {here}; to be installed: {', '.join(known)}"

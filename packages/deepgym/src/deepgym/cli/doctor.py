@@ -59,7 +59,7 @@ def findings(name: str | None = None) -> Iterator[tuple[str, Finding]]:
 def _run(check: str) -> list[Finding]:
     try:
         if check == LOCAL:
-            from deepgym.providers.local.check import check as local
+            from deepgym.checks import local_sandbox as local
 
             return local()
         run = plugins.load("deepgym.checks", check)

@@ -18,14 +18,25 @@ from typing import Literal, Protocol
 from deepgym.contract.evidence import Clock, Fate
 from deepgym.exceptions import SandboxDiedError
 
-__all__ = ["Capabilities", "Exit", "Job", "Limits", "Process", "Provider", "Sandbox", "Spec", "ZygoteDiedError"]
+__all__ = [
+    "Capabilities",
+    "Exit",
+    "Job",
+    "Limits",
+    "Process",
+    "Provider",
+    "Sandbox",
+    "Spec",
+    "ZygoteDiedError",
+]
 
 Enforcement = Literal["enforced", "rlimit", "none"]
 
 
 class ZygoteDiedError(SandboxDiedError):
     """The process that runs are forked from died with this run in it. The schedule grades such a run
-    once more, alone."""
+    once more, alone.
+    """
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,8 @@ class Job:
     argv: tuple[str, ...] = ()
     """A fresh interpreter or program instead of a forked child (``exec`` mode)."""
     loopback: bool = False
+    max_replies: int = 16 << 20
+    """Bytes of all replies together; a process that sends more is ended."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +144,8 @@ class Process(Protocol):
 
     async def line(self, timeout: float) -> bytes | None:
         """Next reply line without its newline; ``None`` on the process's end or after ``timeout`` seconds,
-        which count from now or from the mark, whichever is later."""
+        which count from now or from the mark, whichever is later.
+        """
         ...
 
     async def end(self, wall: float) -> Exit:

@@ -50,13 +50,31 @@ class CasePlan:
             program=verify.function is None,
         )
 
+    @property
+    def room(self) -> int:
+        """Bytes that all replies together may have: far more than right ones need."""
+        return (16 << 20) + 2 * sum(map(len, self.passes))
+
+    def read_all(self, lines: Sequence[bytes]) -> tuple[list[CaseFact], bool]:
+        """One fact a case; and whether the process ended, or stopped making sense, with replies owed."""
+        total = len(self.requests)
+        facts: list[CaseFact] = []
+        for number, line in enumerate(lines[:total], 1):
+            fact = self.read(number, line)
+            if fact is None:
+                break
+            facts.append(fact)
+        died = len(facts) < total or len(lines) > total
+        facts += [self.fact(number, "unanswered") for number in range(len(facts) + 1, total + 1)]
+        return facts, died
+
     def read(self, number: int, line: bytes) -> CaseFact | None:
-        """The fact that reply ``line`` to request ``number`` (from 1) is; ``None`` if it answers no request."""
+        """What reply ``line`` to request ``number`` (from 1) shows; ``None`` if it answers no request."""
         passed = self.facts[number - 1]
         if line == self.passes[number - 1]:
             return passed
-        if len(line) > _MAX_LINE:
-            return self.fact(number, "malformed", "the reply is longer than 1 MiB")
+        if len(line) > _MAX_LINE + 2 * len(self.passes[number - 1]):
+            return self.fact(number, "malformed", "the reply is far longer than the right one")
         try:
             reply = decode(line)
             if type(reply) is not dict or reply.get("id") != number or type(reply["id"]) is not int:
@@ -114,7 +132,9 @@ def _same_text(printed: str, expected: str, rule: Rule) -> bool:
     if rule.compare == "set":
         return set(left) == set(right)
     if rule.compare == "float":
-        return len(left) == len(right) and all(_close(one, other, rule) for one, other in zip(left, right))
+        return len(left) == len(right) and all(
+            _close(one, other, rule) for one, other in zip(left, right, strict=True)
+        )
     return left == right
 
 
@@ -128,7 +148,7 @@ def _lines(text: str) -> list[str]:
 def _close(printed: str, expected: str, rule: Rule) -> bool:
     left, right = printed.split(), expected.split()
     return len(left) == len(right) and all(
-        one == other or _close_words(one, other, rule) for one, other in zip(left, right)
+        one == other or _close_words(one, other, rule) for one, other in zip(left, right, strict=True)
     )
 
 

@@ -25,7 +25,9 @@ import random;random.seed(%d);m.main(None,%r)
 @functools.cache
 def _texts() -> list[tuple[str, str]]:
     folder = Path(sandboxed.__path__[0])
-    return [(name, (folder / f"{name}.py").read_text("utf-8")) for name in ("wire", "values", "solution_host")]
+    return [
+        (name, (folder / f"{name}.py").read_text("utf-8")) for name in ("wire", "values", "solution_host")
+    ]
 
 
 def fresh_interpreter(command: tuple[str, ...], seed: int, linked: bool) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,6 +10,8 @@ from deepgym.contract.evidence import Phase
 from deepgym.models import RunResult
 
 __all__ = ["Observer", "Observers"]
+
+_log = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
@@ -23,7 +25,7 @@ class Observer(Protocol):
 
 
 class Observers:
-    """Several observers as one. What one raises is a warning: it can't change a run."""
+    """Several observers as one. What one raises is logged: it can't change a run."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
@@ -35,12 +37,12 @@ class Observers:
         for observer in self._observers:
             try:
                 observer.on_phase(index, phase)
-            except Exception as error:
-                warnings.warn(f"observer {observer!r} failed: {error!r}", RuntimeWarning, stacklevel=2)
+            except Exception:  # noqa: BLE001 - a watcher's failure is not the run's
+                _log.warning("observer %r failed", observer, exc_info=True)
 
     def on_result(self, index: int, result: RunResult) -> None:
         for observer in self._observers:
             try:
                 observer.on_result(index, result)
-            except Exception as error:
-                warnings.warn(f"observer {observer!r} failed: {error!r}", RuntimeWarning, stacklevel=2)
+            except Exception:  # noqa: BLE001 - a watcher's failure is not the run's
+                _log.warning("observer %r failed", observer, exc_info=True)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import logging
 import marshal
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from deepgym.contract.evidence import CaseFact, Evidence, Phase, Side
+from deepgym.contract.evidence import CaseFact, Phase, Side
 from deepgym.environments.environment import Environment
-from deepgym.environments.verify import Case, Cases, Program
+from deepgym.environments.verify import Cases, Program
 from deepgym.exceptions import VerifierError
 from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec
 from deepgym.sandboxed.values import unpack
 from deepgym.sandboxed.wire import decode
 
+from .cache import Cache
 from .cases import CasePlan
 from .hosts import fresh_interpreter
+from .report import printed_report, split_report
 
 __all__ = ["Run", "Workshop"]
 
-_T = TypeVar("_T")
 _DRAW = """
 
 def _send():
@@ -32,6 +32,7 @@ def _send():
 
 _send()
 """
+_ROOM = 16 << 20
 _DRAW_LIMITS = Limits(wall=60.0, cpu=60.0)
 
 
@@ -68,8 +69,8 @@ class Workshop:
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
-        self._plans: _Cache[CasePlan] = _Cache(1024)
-        self._programs: _Cache[bytes] = _Cache(1024)
+        self._plans: Cache[CasePlan] = Cache(1024)
+        self._programs: Cache[bytes] = Cache(1024)
 
     async def run(self, run: Run) -> None:
         """Fill in ``run``'s facts.
@@ -102,24 +103,25 @@ class Workshop:
     async def _declared(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
         if run.env.limits.case_timeout is not None and not plan.program:
             return await self._one_by_one(run, sandbox, plan)
-        process = await sandbox.start(_solution(run, b"".join(plan.requests), plan.program))
+        process = await sandbox.start(_solution(run, b"".join(plan.requests), plan.program, room=plan.room))
         run.processes.append(process)
         run.on_phase(Phase.PLACED)
         await process.finish_requests()
         ended = await process.end(run.env.limits.wall)
         lines = bytes(process.replies).split(b"\n")
         lines.pop()
-        facts, died = _read_replies(plan, lines)
+        facts, died = plan.read_all(lines)
         self._close_declared(run, sandbox, [process], ended, facts, died)
 
     async def _one_by_one(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
         """Ask case by case, so that the supervisor's own clock bounds each; after a case that ran over
-        its time, the rest is asked of a fresh process."""
+        its time, the rest is asked of a fresh process.
+        """
         facts: list[CaseFact] = []
         processes: list[Process] = []
         seconds, left, died, ended = run.env.limits.case_timeout or 0.0, run.env.limits.wall, False, Exit()
         while len(facts) < len(plan.requests) and not died:
-            process = await sandbox.start(_solution(run, b"", False))
+            process = await sandbox.start(_solution(run, b"", False, room=plan.room))
             processes.append(process)
             run.processes[:] = processes[:1]
             over = await _ask(process, plan, facts, seconds, left)
@@ -164,9 +166,9 @@ class Workshop:
         ended = await verifier.end(run.env.limits.wall)
         settled = await solution.settle()
         run.date(sandbox)
-        report, facts = _split_report(bytes(verifier.replies))
+        report, facts = split_report(bytes(verifier.replies))
         if report is None and ended.code in (0, 1) and verifier.stdout.strip():
-            report, ended = _printed_report(bytes(verifier.stdout), ended, bool(facts.get("ran_to_its_end")))
+            report, ended = printed_report(bytes(verifier.stdout), ended, bool(facts.get("ran_to_its_end")))
         # A verifier that floods its channel is one that reported nothing usable, not one out of time.
         clock = None if verifier.overflow else ended.clock
         clock = clock or (settled.clock if settled.clock == "cpu" else None)
@@ -196,16 +198,13 @@ class Workshop:
         key = env.digest if verify.draw is None else f"{env.digest}:{seed}"
         plan = self._plans.get(key)
         if plan is None:
-            cases = verify.cases if verify.draw is None else await self._drawn(env, verify, seed)
+            cases = (
+                verify.cases
+                if verify.draw is None
+                else verify.with_drawn(await self._draw(env, verify, seed))
+            )
             plan = self._plans.put(key, CasePlan.make(env, cases))
         return plan
-
-    async def _drawn(self, env: Environment, verify: Cases, seed: int) -> tuple[Case, ...]:
-        rows = await self._draw(env, verify, seed)
-        try:
-            return verify.with_drawn(rows)
-        except ValueError as error:
-            raise VerifierError(f"draw of environment {env.name!r} returned what isn't a case: {error}") from error
 
     async def _draw(self, env: Environment, verify: Cases, seed: int) -> list[Any]:
         """Run the environment's ``draw`` in a verifier's sandbox. Raises ``VerifierError`` if it fails."""
@@ -216,7 +215,7 @@ class Workshop:
             ended = await process.end(_DRAW_LIMITS.wall)
         finally:
             await _close(sandbox)
-        report, _ = _split_report(bytes(process.replies))
+        report, _ = split_report(bytes(process.replies))
         if report is None or ended.code != 0:
             text = bytes(process.stderr)[-1000:].decode("utf-8", "replace").strip()
             raise VerifierError(f"draw of environment {env.name!r} failed: {text or ended}")
@@ -259,7 +258,7 @@ async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], seconds:
     return False
 
 
-def _solution(run: Run, requests: bytes, program: bool, linked: bool = False) -> Job:
+def _solution(run: Run, requests: bytes, program: bool, *, linked: bool = False, room: int = _ROOM) -> Job:
     env = run.env
     head: dict[str, object] = {}
     if isinstance(env.verify, Cases) and env.verify.function is not None:
@@ -273,7 +272,17 @@ def _solution(run: Run, requests: bytes, program: bool, linked: bool = False) ->
     argv: tuple[str, ...] = ()
     if env.interpreter and "program" not in head:
         argv = fresh_interpreter(env.interpreter, run.seed, linked)
-    return Job("solution", run.text, head, requests, seed=run.seed, linked=linked, argv=argv, loopback=env.loopback)
+    return Job(
+        "solution",
+        run.text,
+        head,
+        requests,
+        seed=run.seed,
+        linked=linked,
+        argv=argv,
+        loopback=env.loopback,
+        max_replies=room,
+    )
 
 
 def _limits(env: Environment) -> Limits:
@@ -291,20 +300,6 @@ def _limits(env: Environment) -> Limits:
     )
 
 
-def _read_replies(plan: CasePlan, lines: list[bytes]) -> tuple[list[CaseFact], bool]:
-    """One fact a case; and whether the process ended, or stopped making sense, with replies still owed."""
-    total = len(plan.requests)
-    facts: list[CaseFact] = []
-    for number, line in enumerate(lines[:total], 1):
-        fact = plan.read(number, line)
-        if fact is None:
-            break
-        facts.append(fact)
-    died = len(facts) < total or len(lines) > total
-    facts += [plan.fact(number, "unanswered") for number in range(len(facts) + 1, total + 1)]
-    return facts, died
-
-
 def _side(ended: Exit, in_play: bool, reported: bool = False) -> Side:
     phase = Phase.REPORTED if reported else Phase.IN_PLAY if in_play else Phase.PLACED
     return Side(
@@ -318,51 +313,3 @@ def _side(ended: Exit, in_play: bool, reported: bool = False) -> Side:
         cpu_ms=ended.cpu_ms,
         peak_kb=ended.peak_kb,
     )
-
-
-def _split_report(data: bytes) -> tuple[bytes | None, dict[str, Any]]:
-    """The report's bytes, and the facts that the verifier's host added at its end."""
-    body, _, last = data.rstrip(b"\n").rpartition(b"\n")
-    if not last.startswith(b"#"):
-        return (data or None), {}
-    try:
-        facts = decode(last[1:])
-    except ValueError:
-        return (data or None), {}
-    return (body or None), facts if type(facts) is dict else {}
-
-
-def _printed_report(stdout: bytes, ended: Exit, ran_to_its_end: bool) -> tuple[bytes, Exit]:
-    """The easy form: stdout is the report. A program that chose no exit status leaves that to the report:
-    to ``passed``, or without it to whether the score is 1."""
-    line = stdout.strip()
-    if not ran_to_its_end:
-        return line, ended
-    try:
-        body = decode(line)
-    except ValueError:
-        return line, ended
-    said = body if type(body) is dict else {}
-    passed = said.get("passed", said.get("score") == 1)
-    return line, Exit(**{**vars(ended), "code": 0 if passed is True else 1})
-
-
-class _Cache(OrderedDict[str, _T]):
-    """Keeps the last ``size`` values used."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value, which becomes the last used; ``None`` if it isn't there."""
-        value = super().get(key)
-        if value is not None:
-            self.move_to_end(key)
-        return value
-
-    def put(self, key: str, value: _T) -> _T:
-        self[key] = value
-        if len(self) > self.size:
-            self.popitem(last=False)
-        return value

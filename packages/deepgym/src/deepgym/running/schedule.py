@@ -10,63 +10,33 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from deepgym.contract.evidence import Evidence, Failure, Fate, Phase, Side
 from deepgym.contract.verdict import judge
-from deepgym.environments.environment import Environment
 from deepgym.environments.verify import Cases
-from deepgym.exceptions import NetworkError, ProviderError, SandboxDiedError, SandboxError, VerifierError, is_infrastructure_failure
+from deepgym.exceptions import (
+    NetworkError,
+    ProviderError,
+    SandboxDiedError,
+    SandboxError,
+    VerifierError,
+    is_infrastructure_failure,
+)
 from deepgym.models import RunResult
 from deepgym.providers.base import Provider, ZygoteDiedError
 
+from .batch import Deadline, Item
 from .observers import Observers
 from .run import Run, Workshop
 
-__all__ = ["Deadline", "Item", "Schedule"]
+__all__ = ["Schedule", "completed"]
 
 #: Starts of one run, the first included, while nothing came into play.
 ATTEMPTS = 3
-#: Seconds beyond a run's own limit that its start and its end may take.
-_MARGIN = 2.0
-
-
-@dataclass(frozen=True)
-class Item:
-    """One answer of a batch."""
-
-    env: Environment
-    answer: str
-    seed: int | None = None
-
-
-class Deadline:
-    """Until when runs of a batch may start, so that each can use its whole limit.
-
-    Raises:
-        ValueError: the time can't hold even one run and its repetition.
-    """
-
-    def __init__(self, seconds: float | None, items: Sequence[Item]) -> None:
-        self._at = None if seconds is None else time.monotonic() + seconds
-        needed = max((2 * worst_case(item.env) for item in items), default=0.0)
-        if seconds is not None and seconds < needed:
-            raise ValueError(
-                f"deadline={seconds:g} s can't hold one run and its repetition ({needed:g} s by the environment's "
-                "limits.wall); raise deadline or lower limits.wall"
-            )
-
-    def admits(self, env: Environment) -> bool:
-        """Whether a run of ``env`` that starts now ends in time, whatever it does."""
-        return self._at is None or time.monotonic() + worst_case(env) <= self._at
-
-
-def worst_case(env: Environment) -> float:
-    """Seconds that one run of ``env`` can take."""
-    return env.limits.wall + _MARGIN
+_NOBODY = Observers(())
 
 
 class Schedule:
@@ -110,7 +80,13 @@ class Schedule:
             return judge(unstarted(item, "deadline", "the batch's deadline left no room for this run"))
         return judge(await self.evidence(item, index, observers, submitted))
 
-    async def evidence(self, item: Item, index: int = 0, observers: Observers = Observers(()), submitted: float | None = None) -> Evidence:
+    async def evidence(
+        self,
+        item: Item,
+        index: int = 0,
+        observers: Observers = _NOBODY,
+        submitted: float | None = None,
+    ) -> Evidence:
         """Run one answer until it came into play, or its attempts are used up.
 
         Never raises for what the provider or the answer did; cancellation passes through.
@@ -119,7 +95,9 @@ class Schedule:
         if _died_with_zygote(found):
             found = await self._once(item, index, observers, submitted, True, 2)
             if _died_with_zygote(found):
-                failure = Failure(kind="zygote_again", message="the run ended its zygote twice, alone the second time")
+                failure = Failure(
+                    kind="zygote_again", message="the run ended its zygote twice, alone the second time"
+                )
                 return found.model_copy(update={"failure": failure})
         if _worth_another_try(found):
             found = await self._again(item, index, observers, submitted, found)
@@ -150,9 +128,7 @@ class Schedule:
         self, item: Item, index: int, observers: Observers, submitted: float | None, alone: bool, attempt: int
     ) -> Evidence:
         began = time.monotonic()
-        text = item.env.complete(item.answer).encode("utf-8", "surrogatepass")
-        seed = item.env.seed if item.seed is None else item.seed
-        run = Run(item.env, text, seed, alone)
+        run = Run(item.env, item.text, item.chosen_seed, alone)
         if observers:
             run.on_phase = lambda phase: observers.on_phase(index, phase)
             run.on_phase(Phase.QUEUED)
@@ -164,17 +140,25 @@ class Schedule:
             run.facts["verifier_stderr"] = str(error)
         except SandboxDiedError as error:
             failure = _died(run, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the judge's boundary: any failure of ours is evidence
             failure = _failure(error)
         run.timings["queue"] = (began - submitted) * 1000.0 if submitted is not None else 0.0
         run.timings["total"] = (time.monotonic() - began) * 1000.0
         return _evidence(item, run, failure, attempt)
 
 
+def completed(items: Sequence[Item], results: Sequence[RunResult | None]) -> list[RunResult]:
+    """Every result; those that are missing, because the batch was stopped, without a verdict."""
+    message = "the batch was stopped before this run was over"
+    return [
+        judge(unstarted(item, "cancelled", message)) if result is None else result
+        for item, result in zip(items, results, strict=True)
+    ]
+
+
 def unstarted(item: Item, kind: str, message: str) -> Evidence:
     """The evidence of a run that was never started, or whose end nobody waited for."""
-    text = item.env.complete(item.answer).encode("utf-8", "surrogatepass")
-    run = Run(item.env, text, item.env.seed if item.seed is None else item.seed)
+    run = Run(item.env, item.text, item.chosen_seed)
     return _evidence(item, run, Failure.model_validate({"kind": kind, "message": message}), 0)
 
 
@@ -204,7 +188,9 @@ def _died(run: Run, error: SandboxDiedError) -> Failure | None:
     if isinstance(error, ZygoteDiedError):
         return _failure(error)
     phase = Phase.IN_PLAY if run.in_play else Phase.OPENED
-    run.facts["solution"] = Side(phase=phase, fate=Fate(kind="died", source="channel", message=str(error)[:500]))
+    run.facts["solution"] = Side(
+        phase=phase, fate=Fate(kind="died", source="channel", message=str(error)[:500])
+    )
     return None
 
 
@@ -215,7 +201,9 @@ def _failure(error: Exception) -> Failure:
         return Failure(kind="zygote", message=message)
     if isinstance(error, NetworkError):
         return Failure(kind="network", message=message)
-    if isinstance(error, ProviderError) or (not isinstance(error, SandboxError) and is_infrastructure_failure(error)):
+    if isinstance(error, ProviderError) or (
+        not isinstance(error, SandboxError) and is_infrastructure_failure(error)
+    ):
         return Failure(kind="provider", message=message)
     return Failure(kind="supervisor", message=message)
 
@@ -235,4 +223,6 @@ def _worth_another_try(evidence: Evidence) -> bool:
 
 def _unplaced(evidence: Evidence) -> bool:
     sides = [evidence.solution] + ([evidence.verifier] if evidence.verifier is not None else [])
-    return any(side.setup_error is not None or side.fate is not None or side.signal is not None for side in sides)
+    return any(
+        side.setup_error is not None or side.fate is not None or side.signal is not None for side in sides
+    )

@@ -29,7 +29,9 @@ def _places() -> list[tuple[str, str]]:
         names = controllers.split(",")
         if controllers == "" and os.path.exists(f"{_ROOT}/cgroup.controllers"):
             found.append(("v2", f"{_ROOT}{path}".rstrip("/")))
-        found.extend((name, f"{_ROOT}/{name}{path}".rstrip("/")) for name in ("memory", "pids") if name in names)
+        found.extend(
+            (name, f"{_ROOT}/{name}{path}".rstrip("/")) for name in ("memory", "pids") if name in names
+        )
     return found
 
 

@@ -24,8 +24,7 @@ __all__ = ["LocalProcess"]
 
 _CHUNK = 1 << 18
 _STATUS_SIZE = 28
-#: All replies of a run together, and all output that is read and thrown away, before it is ended.
-_MAX_REPLIES = 16 << 20
+#: Output that is read and thrown away before the run is ended.
 _MAX_OUTPUT = 256 << 20
 #: A tidy end is waited for this long before anything but the end is listened to.
 _QUIET = 0.004
@@ -36,12 +35,13 @@ _TIDY = 0.05
 class LocalProcess:
     """A started process; see ``deepgym.providers.base.Process``."""
 
-    def __init__(self, sandbox: LocalSandbox, zygote: Zygote, limits: Limits) -> None:
+    def __init__(self, sandbox: LocalSandbox, zygote: Zygote, limits: Limits, max_replies: int) -> None:
         self.marked_at: float | None = None
         self.replies, self.stdout, self.stderr = bytearray(), bytearray(), bytearray()
         self.truncated = self.overflow = False
         self.exit: Exit | None = None
         self._sandbox, self._zygote, self._limits = sandbox, zygote, limits
+        self._max_replies = max_replies
         self._head = bytearray()
         self._setup_error: str | None = None
         self._started = time.monotonic()
@@ -164,11 +164,16 @@ class LocalProcess:
         self._killed = True
         self._zygote.kill_run()
         deadline = time.monotonic() + _KILL_GRACE
-        while self.exit is None and time.monotonic() < deadline:
+        while self.running and time.monotonic() < deadline:
             await self._sandbox.pump(deadline - time.monotonic())
-        if self.exit is None:
+        if self.running:
             self._sandbox.broken = True
             self._finish(Exit(killed=True, clock=self._clock))
+
+    def abandon(self) -> None:
+        """Let go of a process whose end nobody will see any more, or whose end was seen."""
+        if self.exit is None:
+            self._close()
 
     def _watch(self) -> None:
         """Listen to the channel and the output too, from now to the end."""
@@ -208,18 +213,20 @@ class LocalProcess:
                 return
 
     def _take(self, data: bytes) -> None:
-        if self.marked_at is None and self._setup_error is None:
+        if self.marked_at is None and not self._setup_error:
             self._head += data
             if self._head[:1] == b"!":
                 self._setup_error = self._head[1:2000].decode("utf-8", "replace")
                 return
             if len(self._head) < 9:
                 return
-            self.marked_at = int.from_bytes(self._head[1:9], "little") / 1e9 if self._head[:1] == MARK else None
+            self.marked_at = (
+                int.from_bytes(self._head[1:9], "little") / 1e9 if self._head[:1] == MARK else None
+            )
             data = bytes(self._head[9:])
         self.replies += data
-        if len(self.replies) > _MAX_REPLIES:
-            del self.replies[_MAX_REPLIES:]
+        if len(self.replies) > self._max_replies:
+            del self.replies[self._max_replies :]
             self._flooded()
 
     def _reader(self, fd: int, text: bytearray) -> Callable[[int], None]:

@@ -9,7 +9,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
@@ -20,6 +20,9 @@ from deepgym.sandboxed.wire import encode, frame
 from .cgroup import Group
 from .process import LocalProcess
 from .zygotes import Zygote
+
+if TYPE_CHECKING:
+    from .pool import Pool
 
 __all__ = ["LocalSandbox", "Slot"]
 
@@ -81,13 +84,13 @@ class LocalSandbox:
 
     isolation = "namespaces"
 
-    def __init__(self, slot: Slot, spec: Spec, give_back: Callable[[LocalSandbox], None]) -> None:
+    def __init__(self, slot: Slot, spec: Spec, pool: Pool) -> None:
         self.id = f"local-{slot.number}"
         self.slot, self.spec, self.broken = slot, spec, False
         self.poll = slot.poll
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.processes: list[LocalProcess] = []
-        self._give_back = give_back
+        self._pool = pool
         self._link: socket.socket | None = None
         self._opened: Literal["no", "watch", "watch_lost"] = "no"
 
@@ -100,7 +103,7 @@ class LocalSandbox:
             link = self._link_for(job)
             if job.answer is not None:
                 self._place_answer(zygote, job.answer)
-            process = LocalProcess(self, zygote, self.spec.limits)
+            process = LocalProcess(self, zygote, self.spec.limits, job.max_replies)
             plan, first = self._plan(job)
             try:
                 process.place(plan, None if link is None else link.fileno())
@@ -218,11 +221,17 @@ class LocalSandbox:
 
     async def close(self) -> None:
         """See the base class."""
-        with anyio.CancelScope(shield=True):
+        try:
+            with anyio.CancelScope(shield=True):
+                for process in self.processes:
+                    if not self.broken:
+                        with contextlib.suppress(ZygoteDiedError):
+                            await process.kill()
+        finally:
             for process in self.processes:
-                if not self.broken:
-                    with contextlib.suppress(ZygoteDiedError):
-                        await process.kill()
-        if self._link is not None:
-            self._link.close()
-        self._give_back(self)
+                process.abandon()
+            if self._link is not None:
+                self._link.close()
+            if self.broken:
+                self._pool.discard(self.slot)
+            self._pool.release(self.slot.number)

@@ -106,7 +106,9 @@ def _directory() -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
     except OSError as error:
-        raise SandboxError(f"can't make the slot directory {path}: {error}. Free the path or make /tmp writable.") from error
+        raise SandboxError(
+            f"can't make the slot directory {path}: {error}. Free the path or make /tmp writable."
+        ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise SandboxError(f"{path} belongs to somebody else, so slots can't be shared safely. Remove it.")
     return path

@@ -131,7 +131,9 @@ class Manager:
         pidfd = -1
         try:
             rights = array.array("i", [theirs.fileno()])
-            self.control.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self.control.sendmsg(
+                [json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+            )
             theirs.close()
             pid, _ = _expect(ours, b"P", "a sandbox zygote")
             pidfd = os.pidfd_open(int(pid[1:]))
@@ -181,5 +183,7 @@ def _expect(control: socket.socket, start: bytes, who: str) -> tuple[bytes, list
         fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
     if not message.startswith(start):
         text = message[1:].decode("utf-8", "replace") if message else "it ended without a word"
-        raise SandboxError(f"{who} couldn't be set up: {text}. Run `deepgym doctor` to see what this host lacks.")
+        raise SandboxError(
+            f"{who} couldn't be set up: {text}. Run `deepgym doctor` to see what this host lacks."
+        )
     return message, list(fds)

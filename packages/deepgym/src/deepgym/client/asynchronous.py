@@ -1,0 +1,215 @@
+"""``AsyncDeepGym``: runs answers on a provider and has each judged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from deepgym.contract.verdict import judge
+from deepgym.exceptions import SandboxError, TimeoutError, VerifierError
+from deepgym.models import BatchResult, EvalResult, RunResult
+from deepgym.running.batch import Deadline, EnvLike, Envs, Item, Seeds, items_of, items_of_suite
+from deepgym.running.observers import Observer, Observers
+from deepgym.running.schedule import Schedule, completed
+from deepgym.running.streams import Indexes, Ordered
+
+if TYPE_CHECKING:
+    from deepgym.environments.suites import Suite
+    from deepgym.providers.base import Provider
+
+__all__ = ["AsyncDeepGym", "evaluated"]
+
+
+class AsyncDeepGym:
+    """Runs answers and judges them.
+
+    Args:
+        mode: Name of the sandbox provider; ``local`` is built in.
+        max_parallel: Runs at once; by default, and at most, what the provider has room for (local: cores).
+        provider: A ready provider instead of ``mode``.
+        options: Passed to the provider.
+
+    Clients pickle (without their running sandboxes) and survive a fork.
+
+    Raises:
+        UnknownNameError: no provider of that name; the text has the line that installs it.
+    """
+
+    def __init__(
+        self,
+        mode: str = "local",
+        *,
+        max_parallel: int | None = None,
+        provider: Provider | None = None,
+        **options: Any,
+    ) -> None:
+        if max_parallel is not None and max_parallel < 1:
+            raise ValueError(f"max_parallel={max_parallel}: at least one run must be allowed")
+        self.mode = mode
+        self.max_parallel = max_parallel
+        self.provider = _provider(mode, options) if provider is None else provider
+        self._schedule = Schedule(self.provider)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"mode": self.mode, "max_parallel": self.max_parallel, "provider": self.provider}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._schedule = Schedule(self.provider)
+
+    async def run(self, env: EnvLike, output: str, *, seed: int | None = None) -> RunResult:
+        """Run one answer. ``output`` is code as it is, or a body that continues the environment's prefix.
+
+        Raises:
+            SandboxError: the provider failed, or the sandbox died before the answer came into play.
+            TimeoutError: time ran out before the answer came into play (``deepgym.exceptions``' own class).
+            VerifierError: the verifier crashed or gave no result before the answer came into play.
+                Each carries the result without a verdict as ``result``.
+        """
+        (item,) = items_of(env, [output], seed)
+        evidence = await self._schedule.evidence(item)
+        result = judge(evidence)
+        verifier = evidence.verifier
+        said_so = verifier is not None and (verifier.exit_code == 2 or evidence.report is not None)
+        if result.has_verdict or (said_so and evidence.failure is None):
+            return result
+        message = f"{result.error_type}: {result.error}"
+        if result.error_type == "timeout":
+            raise TimeoutError(message, result)
+        if result.error_type == "verifier_error":
+            raise VerifierError(message, result)
+        raise SandboxError(message, result)
+
+    async def run_batch(
+        self,
+        env: Envs,
+        outputs: Sequence[str],
+        *,
+        max_parallel: int | None = None,
+        seed: Seeds = None,
+        deadline: float | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> BatchResult:
+        """Run many answers; result ``i`` belongs to output ``i``. What ``run`` raises is here a result
+        without a verdict.
+
+        Args:
+            env: One environment for all, or one for each output.
+            seed: One for all, or one for each output; by default each environment's own.
+            deadline: Seconds that the batch may take. A run that couldn't end in time isn't started and comes
+                back without a verdict.
+            observers: Told of phases and results.
+
+        Raises:
+            ValueError, TypeError: the arguments don't fit together. Never for what a run or a provider did.
+        """
+        items = items_of(env, outputs, seed)
+        results: list[RunResult | None] = [None] * len(items)
+        await self._fill(items, results, max_parallel, deadline, observers)
+        return BatchResult(results=tuple(completed(items, results)))
+
+    async def eval(
+        self,
+        suite: Suite | str,
+        outputs: Sequence[str] | Mapping[str, str],
+        *,
+        max_parallel: int | None = None,
+        seed: Seeds = None,
+        deadline: float | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> EvalResult:
+        """Run one answer for each environment of a suite: in suite order, or by environment name.
+
+        Raises:
+            ValueError: an output is missing or belongs to no environment of the suite.
+        """
+        name, items = items_of_suite(suite, outputs, seed)
+        results: list[RunResult | None] = [None] * len(items)
+        await self._fill(items, results, max_parallel, deadline, observers)
+        return evaluated(name, items, completed(items, results))
+
+    async def stream(
+        self,
+        env: Envs,
+        outputs: Sequence[str],
+        *,
+        max_parallel: int | None = None,
+        seed: Seeds = None,
+        ordered: bool = False,
+        observers: Sequence[Observer] = (),
+    ) -> AsyncIterator[tuple[int, RunResult]]:
+        """Yield ``(index, result)`` as runs finish, or in order. Leave early through
+        ``contextlib.aclosing``.
+        """
+        items = items_of(env, outputs, seed)
+        results: list[RunResult | None] = [None] * len(items)
+        send, receive = anyio.create_memory_object_stream[int](max(1, len(items)))
+        watcher = Indexes(send.send_nowait)
+        async with anyio.create_task_group() as group:
+
+            async def fill() -> None:
+                async with send:
+                    await self._fill(items, results, max_parallel, None, [*observers, watcher])
+
+            group.start_soon(fill)
+            async with receive:
+                indexes = Ordered() if ordered else None
+                async for index in receive:
+                    for ready in indexes.take(index) if indexes else (index,):
+                        result = results[ready]
+                        assert result is not None
+                        try:
+                            yield ready, result
+                        except GeneratorExit:  # out of the group first, or it would come wrapped
+                            group.cancel_scope.cancel()
+                            return
+
+    async def _fill(
+        self,
+        items: Sequence[Item],
+        results: list[RunResult | None],
+        max_parallel: int | None,
+        deadline: float | None,
+        observers: Sequence[Observer],
+    ) -> None:
+        if max_parallel is not None and max_parallel < 1:
+            raise ValueError(f"max_parallel={max_parallel}: at least one run must be allowed")
+        limit = Deadline(deadline, items)
+        await self._schedule.batch(items, results, self._parallel(max_parallel), limit, Observers(observers))
+
+    def _parallel(self, asked: int | None) -> int:
+        wanted = asked or self.max_parallel
+        room: int | None = getattr(self.provider, "slots", None)
+        if room is None:
+            return wanted or os.cpu_count() or 1
+        return min(wanted or room, room)
+
+    async def close(self) -> None:
+        """End the provider's sandboxes. The client opens new ones if it is used again."""
+        await self.provider.close()
+
+    async def __aenter__(self) -> AsyncDeepGym:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def evaluated(name: str, items: Sequence[Item], results: Sequence[RunResult]) -> EvalResult:
+    """The evaluation that ``results`` of a suite's items are."""
+    return EvalResult(suite=name, results=tuple(results), env_names=tuple(item.env.name for item in items))
+
+
+def _provider(mode: str, options: dict[str, Any]) -> Provider:
+    if mode == "local":
+        from deepgym.providers.local import LocalProvider
+
+        return LocalProvider(**options)
+    from deepgym.plugins import load
+
+    made: Any = load("deepgym.providers", mode)
+    provider: Provider = made(**options)
+    return provider

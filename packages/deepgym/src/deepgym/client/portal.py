@@ -1,0 +1,89 @@
+"""An event loop in a thread of its own, and a way to call into it: how the sync API drives the async one."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
+__all__ = ["Call", "Portal"]
+
+_T = TypeVar("_T")
+#: Seconds that a stopped call may take to clean up after itself.
+_GRACE = 15.0
+
+
+class Portal:
+    """A daemon thread with an event loop. Works where the caller's own thread runs a loop already."""
+
+    def __init__(self) -> None:
+        self._portal: BlockingPortal
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="deepgym", daemon=True)
+        self._thread.start()
+        started.wait()
+
+    def _run(self, started: threading.Event) -> None:
+        from anyio.from_thread import BlockingPortal
+
+        async def main() -> None:
+            async with BlockingPortal() as portal:
+                self._portal = portal
+                started.set()
+                await portal.sleep_until_stopped()
+
+        anyio.run(main)
+
+    def start(self, function: Callable[[], Awaitable[_T]]) -> Call[_T]:
+        """Start ``await function()`` in the loop."""
+        return Call(self._portal, function)
+
+    def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
+        """``await function()`` in the loop. Ctrl-C stops it, waits for its clean-up and is raised again."""
+        started = self.start(function)
+        try:
+            return started.result()
+        except KeyboardInterrupt:
+            started.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self._portal.call(self._portal.stop)
+        self._thread.join(_GRACE)
+
+    def stop_soon(self) -> None:
+        """End the loop without waiting, from wherever a forgotten client is collected."""
+        if self._thread.is_alive():
+            self._portal.start_task_soon(self._portal.stop)
+
+
+class Call(Generic[_T]):
+    """One function that runs in a portal's loop."""
+
+    def __init__(self, portal: BlockingPortal, function: Callable[[], Awaitable[_T]]) -> None:
+        self._function = function
+        self._begun, self._over = threading.Event(), threading.Event()
+        self._future: concurrent.futures.Future[_T] = portal.start_task_soon(self._run)
+
+    async def _run(self) -> _T:
+        self._begun.set()
+        try:
+            return await self._function()
+        finally:
+            self._over.set()
+
+    def result(self) -> _T:
+        """What the function returns or raises."""
+        return self._future.result()
+
+    def stop(self) -> None:
+        """Cancel it, and wait until it has cleaned up after itself."""
+        if self._future.cancel() and self._begun.is_set():
+            self._over.wait(_GRACE)

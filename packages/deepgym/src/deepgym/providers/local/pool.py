@@ -1,0 +1,132 @@
+"""What a provider has open in one process: a manager, its zygotes by slot, the host's locks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+
+from .cgroup import Group
+from .sandbox import Slot
+from .slots import HostSlots, cores
+from .zygotes import Manager
+
+__all__ = ["Pool"]
+
+_numbers = itertools.count()
+
+
+class Pool:
+    """Opened on first use, and closed with its provider, with the process, or by hand."""
+
+    def __init__(self, count: int) -> None:
+        self.pid = os.getpid()
+        self.slots: dict[int, Slot] = {}
+        self.manager: Manager | None = None
+        self._host = HostSlots(count)
+        self._lock = threading.Lock()
+        self.in_use = 0
+        self._alone = False
+        _pools.add(self)
+
+    def somebody_waits(self) -> bool:
+        """Whether a newcomer should let others go first."""
+        return self._host.somebody_waits()
+
+    def begin_waiting(self) -> None:
+        """Say that somebody here waits for a slot."""
+        self._host.begin_waiting()
+
+    def end_waiting(self) -> None:
+        """Take it back."""
+        self._host.end_waiting()
+
+    def take(self, alone: bool) -> int | None:
+        """A free slot's number, or ``None``. ``alone``: only when no other is in use here."""
+        if self._alone or (alone and self.in_use):
+            return None
+        number = self._host.acquire()
+        if number is not None:
+            self.in_use += 1
+            self._alone = alone
+        return number
+
+    def release(self, number: int) -> None:
+        """Give a slot back."""
+        self._host.release(number)
+        self.in_use -= 1
+        self._alone = False
+
+    def discard(self, slot: Slot) -> None:
+        """End a slot's zygotes: something went wrong with them."""
+        if self.slots.get(slot.number) is slot:
+            del self.slots[slot.number]
+        slot.close()
+
+    def ready(self, number: int, verifier: bool) -> Slot | None:
+        """The slot, if its zygotes stand."""
+        slot = self.slots.get(number)
+        return None if slot is None or (verifier and slot.verifier is None) else slot
+
+    def prepare(self, number: int, verifier: bool) -> Slot:
+        """Start the slot's zygotes. Blocking; raises ``SandboxError`` if the host can't give them."""
+        with self._lock:
+            if self.manager is None or not self.manager.alive():
+                self._drop()
+                self.manager = Manager()
+            manager = self.manager
+        usable = cores()
+        cpu = usable[number % len(usable)]
+        slot = self.slots.get(number)
+        if slot is None:
+            group = Group.make(_group_name())
+            solution = manager.zygote("solution", number, cpu, group.procs() if group else [])
+            slot = self.slots[number] = Slot(number, solution, group)
+        if verifier and slot.verifier is None:
+            group = Group.make(_group_name())
+            slot.add_verifier(manager.zygote("verifier", number, cpu, group.procs() if group else []), group)
+        return slot
+
+    def _drop(self) -> None:
+        for slot in self.slots.values():
+            slot.close()
+        self.slots.clear()
+        if self.manager is not None:
+            self.manager.close()
+            self.manager = None
+
+    def close(self) -> None:
+        """End every zygote. Blocking. Does nothing in a process that only inherited the pool."""
+        if self.pid == os.getpid():
+            with self._lock:
+                self._drop()
+                self._host.forget()
+
+    def forget(self) -> None:
+        """In a forked child: let go of the parent's descriptors, and leave its zygotes alone."""
+        for slot in self.slots.values():
+            slot.forget()
+        self.slots.clear()
+        self._host.forget()
+        if self.manager is not None:
+            self.manager.forget()
+            self.manager = None
+
+
+def _group_name() -> str:
+    return f"deepgym-{os.getpid()}-{next(_numbers)}"
+
+
+#: Pools of this process; a forked child forgets those that it inherits.
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for pool in list(_pools):
+        pool.forget()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
