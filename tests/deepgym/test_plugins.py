@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 
 import deepgym
 from deepgym import plugins
-from deepgym.exceptions import DeepGymError
+from deepgym.exceptions import DeepGymError, UnknownNameError
 
 
 def add_distribution(site: Path, name: str, *lines: str) -> None:
@@ -89,8 +90,13 @@ def test_an_unknown_name_says_what_there_is(site: Path) -> None:
     add_distribution(site, "x-plugin", "[deepgym.providers]", "mine = decimal:Decimal")
     with pytest.raises(plugins.UnknownPluginError, match="unknown provider 'kubernetes'") as caught:
         plugins.load("deepgym.providers", "kubernetes")
-    assert "mine" in str(caught.value)
-    assert "docker" in str(caught.value)
+    for name in ("local", "docker", "mine"):
+        assert name in str(caught.value)
+
+
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one() -> None:
+    with pytest.raises(plugins.UnknownPluginError, match="unknown provider 'dokcer'; did you mean 'docker'"):
+        plugins.load("deepgym.providers", "dokcer")
 
 
 def test_a_trainer_is_no_provider() -> None:
@@ -105,6 +111,14 @@ def test_every_extra_may_bring_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plugin_errors_are_errors_of_deepgym() -> None:
-    assert issubclass(plugins.UnknownPluginError, plugins.PluginError)
-    assert issubclass(plugins.UnknownPluginError, LookupError)
     assert issubclass(plugins.PluginError, DeepGymError)
+    assert issubclass(plugins.UnknownPluginError, plugins.PluginError)
+    assert issubclass(plugins.UnknownPluginError, UnknownNameError)
+
+
+def test_an_unknown_plugin_crosses_a_process_boundary_whole() -> None:
+    with pytest.raises(plugins.UnknownPluginError) as caught:
+        plugins.load("deepgym.providers", "dokcer")
+    back = pickle.loads(pickle.dumps(caught.value))
+    assert type(back) is plugins.UnknownPluginError
+    assert (str(back), back.name, back.matches) == (str(caught.value), "dokcer", ("docker",))

@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import deepgym
 import pytest
+
+import deepgym
 from deepgym import DeepGym
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits
 
@@ -64,7 +65,9 @@ def env() -> Environment:
 class Script:
     """A Python process of its own whose sandboxes can all be told from everybody else's."""
 
-    def __init__(self, folder: pathlib.Path, text: str, slots: str, command: list[str], **options: Any) -> None:
+    def __init__(
+        self, folder: pathlib.Path, text: str, slots: str, command: list[str], **options: Any
+    ) -> None:
         self.marker = f"source-{uuid.uuid4().hex}"
         link = folder / self.marker
         link.symlink_to(_SOURCE)
@@ -72,7 +75,11 @@ class Script:
         path.write_text(_PREAMBLE + textwrap.dedent(text))
         path.chmod(0o644)
         paths = [str(link), options.pop("path", "")]
-        environ = {"PATH": os.environ.get("PATH", ""), "SLOTS": slots, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        environ = {
+            "PATH": os.environ.get("PATH", ""),
+            "SLOTS": slots,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
         self.process = subprocess.Popen(
             [*command, "-W", "error", str(path)],
             stdin=subprocess.DEVNULL,

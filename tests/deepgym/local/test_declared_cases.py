@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits
 from deepgym.exceptions import SandboxError, VerifierError
@@ -169,7 +170,9 @@ def test_no_exit_status_of_an_answer_takes_its_verdict_away(called: Run, status:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 15, 31])
 def test_no_signal_to_itself_takes_an_answers_verdict_away(called: Run, number: int) -> None:
-    result = called(f"import os, signal\nsignal.signal(2, signal.SIG_DFL)\ndef f(x): os.kill(os.getpid(), {number})")
+    result = called(
+        f"import os, signal\nsignal.signal(2, signal.SIG_DFL)\ndef f(x): os.kill(os.getpid(), {number})"
+    )
     assert is_fault(result, "solution_error")
     assert result.solution_exit == -number
 
@@ -206,14 +209,16 @@ FORGED = {
     "a mark": 'b"S" + b"\\0" * 8 + b"\\n"',
     "a set-up error": 'b"!sandbox broke\\n"',
     "a report": 'b\'{"score":1.0,"passed":true}\\n\'',
-    "a host's fact": 'b\'#{"fault":null}\\n\'',
+    "a host's fact": "b'#{\"fault\":null}\\n'",
     "an error alone": 'b\'{"id":1,"e":"X","m":"y"}\\n\'',
 }
 
 
 @pytest.mark.parametrize("data", FORGED.values(), ids=FORGED)
 @pytest.mark.parametrize("then", ["leave", "go on"])
-def test_a_forged_reply_never_passes_and_never_takes_the_verdict_away(called: Run, data: str, then: str) -> None:
+def test_a_forged_reply_never_passes_and_never_takes_the_verdict_away(
+    called: Run, data: str, then: str
+) -> None:
     leave = "os._exit(0)" if then == "leave" else "pass"
     result = called(f"import os\nos.write(3, {data})\n{leave}\ndef f(x): return x + 1")
     assert result.has_verdict
@@ -233,14 +238,21 @@ def test_a_reply_too_many_costs_the_run(called: Run) -> None:
 
 
 def test_a_duplicate_key_in_a_reply_isnt_the_last_ones_value(called: Run) -> None:
-    result = called("import os\nos.write(3, b'{\"id\":1,\"v\":0,\"v\":2}\\n')\nos._exit(0)\n", (1, 2))
+    result = called('import os\nos.write(3, b\'{"id":1,"v":0,"v":2}\\n\')\nos._exit(0)\n', (1, 2))
     assert not result.passed
     assert outcomes(result) == ["malformed"]
 
 
 @pytest.mark.parametrize(
     "value",
-    ['"x" * (2 << 20)', "[0] * (1 << 20)", "[[]] * 400_000", "10 ** 5000", "float('nan')", "{1: float('inf')}"],
+    [
+        '"x" * (2 << 20)',
+        "[0] * (1 << 20)",
+        "[[]] * 400_000",
+        "10 ** 5000",
+        "float('nan')",
+        "{1: float('inf')}",
+    ],
 )
 def test_a_reply_that_cant_be_taken_fails_its_case_alone(called: Run, value: str) -> None:
     result = called(f"def f(x): return x + 1 if x != 2 else {value}")
@@ -261,8 +273,12 @@ def test_a_reply_that_stops_halfway_is_a_solution_error_or_a_timeout(called: Run
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_more_output_than_is_kept_is_cut_while_the_answer_goes_on_and_passes(called: Run, stream: str) -> None:
-    result = called(f"import sys\ndef f(x):\n    sys.{stream}.write('y' * 300_000)\n    return x + 1", output=1000)
+def test_more_output_than_is_kept_is_cut_while_the_answer_goes_on_and_passes(
+    called: Run, stream: str
+) -> None:
+    result = called(
+        f"import sys\ndef f(x):\n    sys.{stream}.write('y' * 300_000)\n    return x + 1", output=1000
+    )
     assert result.passed
     assert result.truncated
     kept = result.output if stream == "stdout" else result.stderr
@@ -276,7 +292,9 @@ def test_output_within_the_limit_is_kept_whole(called: Run) -> None:
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_output_without_end_is_a_judged_zero(called: Run, stream: str) -> None:
-    result = called(f"import os\nwhile True: os.write({1 if stream == 'stdout' else 2}, b'x' * 65536)", wall=10.0)
+    result = called(
+        f"import os\nwhile True: os.write({1 if stream == 'stdout' else 2}, b'x' * 65536)", wall=10.0
+    )
     assert result.has_verdict
     assert result.score == 0.0
     assert result.error_type in ("solution_error", "solution_timeout")
@@ -292,7 +310,8 @@ def test_output_that_isnt_text_is_kept_as_far_as_it_can_be(called: Run) -> None:
 
 
 def test_an_exception_whose_text_is_hostile_fails_its_case_alone(called: Run) -> None:
-    result = called(r"""
+    result = called(
+        r"""
         class Bad(Exception):
             def __str__(self): raise RuntimeError("no text")
         class Loud(Exception):
@@ -301,7 +320,11 @@ def test_an_exception_whose_text_is_hostile_fails_its_case_alone(called: Run) ->
             def __str__(self): return "a\ud800\x00\n"
         def f(x):
             raise (Bad(), Loud(), Odd())[x]
-    """, (0, 0), (1, 0), (2, 0))
+    """,
+        (0, 0),
+        (1, 0),
+        (2, 0),
+    )
     assert outcomes(result) == ["raised"] * 3
     assert result.error_type is None
     result.model_dump_json().encode()
@@ -350,7 +373,8 @@ def test_a_child_cant_answer_for_its_parent_twice(called: Run) -> None:
         "import os\nos.close(0); os.close(1); os.close(2)\n" + RIGHT,
         "import sys\nsys.modules.clear()\n" + RIGHT,
         "import atexit, time\natexit.register(time.sleep, 1000)\n" + RIGHT,
-        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=False).start()\n" + RIGHT,
+        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=False).start()\n"
+        + RIGHT,
         "import gc\ngc.set_threshold(1)\n" + RIGHT,
         "if __name__ == '__main__':\n    raise SystemExit(3)\n" + RIGHT,
         "import sys\nprint(input)\n" + RIGHT,
@@ -384,10 +408,24 @@ def test_a_value_must_have_the_very_type_that_is_expected(called: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [(1, (2,)), {1, 2}, frozenset(["a"]), b"\x00", {1: "x", (2, 3): [4]}, {"!t": [1]}, 1j, 10**40, "\n", None]
+    "value",
+    [
+        (1, (2,)),
+        {1, 2},
+        frozenset(["a"]),
+        b"\x00",
+        {1: "x", (2, 3): [4]},
+        {"!t": [1]},
+        1j,
+        10**40,
+        "\n",
+        None,
+    ],
 )
 def test_values_cross_to_the_answer_and_back_with_their_types(called: Run, value: Any) -> None:
-    result = called(f"def f(x):\n    assert x == {value!r} and type(x) is type({value!r})\n    return x", (value, value))
+    result = called(
+        f"def f(x):\n    assert x == {value!r} and type(x) is type({value!r})\n    return x", (value, value)
+    )
     assert result.passed, result.cases
 
 
@@ -405,7 +443,9 @@ def test_nan_is_only_ever_right_where_the_environment_asks_for_it(called: Run) -
 
 
 def test_a_class_is_used_step_by_step(judged: Run) -> None:
-    steps = Case(calls=(("Stack", 3), ("push", 1), ("push", (2,)), ("pop",)), expected=[None, None, None, (2,)])
+    steps = Case(
+        calls=(("Stack", 3), ("push", 1), ("push", (2,)), ("pop",)), expected=[None, None, None, (2,)]
+    )
     env = Environment(name="t", task="t", verify=Cases(function="Stack", cases=(steps, steps)))
     right = """
 class Stack:
@@ -440,7 +480,10 @@ def draw(rng):
 def test_drawn_cases_follow_the_seed(judged: Run) -> None:
     env = Environment(name="t", task="t", seed=5, verify=Cases(function="f", draw=DRAWN))
     answer = "def f(x):\n    print(x)\n    return 0"
-    outputs = [judged(env, answer, **options).output for options in ({"seed": 1}, {"seed": 2}, {"seed": 1}, {}, {"seed": 5})]
+    outputs = [
+        judged(env, answer, **options).output
+        for options in ({"seed": 1}, {"seed": 2}, {"seed": 1}, {}, {"seed": 5})
+    ]
     assert outputs[0] == outputs[2]
     assert outputs[3] == outputs[4]
     assert len(set(outputs)) == 3
@@ -536,7 +579,9 @@ def test_a_program_that_prints_too_much_is_wrong(printed: Run) -> None:
 
 
 def test_a_program_whose_child_lives_on_is_judged_all_the_same(printed: Run) -> None:
-    result = printed("import os, time\nprint(int(input()) + 1, flush=True)\nif os.fork() == 0:\n    time.sleep(1000)")
+    result = printed(
+        "import os, time\nprint(int(input()) + 1, flush=True)\nif os.fork() == 0:\n    time.sleep(1000)"
+    )
     assert result.passed
 
 
@@ -544,7 +589,9 @@ def test_a_program_that_kills_its_host_is_a_solution_error(printed: Run) -> None
     assert is_fault(printed("import os\nos.kill(os.getppid(), 9)"), "solution_error")
 
 
-@pytest.mark.parametrize("program", ["1 / 0", "raise SystemExit(2)", "import os; os._exit(0)", "import os; os.abort()", ""])
+@pytest.mark.parametrize(
+    "program", ["1 / 0", "raise SystemExit(2)", "import os; os._exit(0)", "import os; os.abort()", ""]
+)
 def test_a_program_that_fails_on_every_input_scores_zero_with_a_verdict(printed: Run, program: str) -> None:
     result = printed(program)
     assert (result.score, result.has_verdict) == (0.0, True)
@@ -566,7 +613,9 @@ def test_another_language_runs_through_its_interpreter(printed: Run) -> None:
     assert outcomes(printed("read n\necho $((n + 2))", **BASH)) == ["wrong"] * 2
 
 
-@pytest.mark.parametrize("command", ["exit 2", "kill -9 $$", "exec false", "syntax ((", "nosuchcommand || exit"])
+@pytest.mark.parametrize(
+    "command", ["exit 2", "kill -9 $$", "exec false", "syntax ((", "nosuchcommand || exit"]
+)
 def test_another_languages_failure_fails_its_case_alone(printed: Run, command: str) -> None:
     result = printed(f"read n\nif [ $n = 2 ]; then\n{command}\nfi\necho $((n + 1))", **BASH)
     assert result.has_verdict
@@ -607,7 +656,9 @@ def _system_python() -> str:
 
 def test_a_fresh_interpreter_answers_function_cases(called: Run) -> None:
     python = _system_python()
-    result = called("import sys\ndef f(x):\n    print(sys.executable)\n    return x + 1", interpreter=(python,))
+    result = called(
+        "import sys\ndef f(x):\n    print(sys.executable)\n    return x + 1", interpreter=(python,)
+    )
     assert result.passed, (result.error, result.stderr)
     assert result.output.split() == [python] * 3
 

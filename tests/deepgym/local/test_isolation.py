@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 
 pytestmark = pytest.mark.local_sandbox
@@ -86,7 +88,9 @@ def test_the_environment_is_clean(either: Look, monkeypatch: pytest.MonkeyPatch)
     assert found["HOME"] == "/work"
 
 
-def test_a_new_client_takes_no_environment_with_it(local_sandbox: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_client_takes_no_environment_with_it(
+    local_sandbox: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from deepgym.environments import Case, Cases, Environment
 
     monkeypatch.setenv("DEEPGYM_TEST_SECRET", "leaked")
@@ -142,13 +146,16 @@ def test_there_is_no_network(either: Look) -> None:
 
 
 def test_a_socket_pair_still_works_since_asyncio_needs_one(inside: Look) -> None:
-    assert inside("""
+    assert (
+        inside("""
         import asyncio
         async def main():
             await asyncio.sleep(0)
             return "ran"
         return asyncio.run(main())
-    """) == "ran"
+    """)
+        == "ran"
+    )
 
 
 _ECHO = """
@@ -172,7 +179,10 @@ return found
 
 
 def test_with_loopback_the_loopback_interface_works(inside: Look) -> None:
-    assert inside("import socket\nhost, family = '127.0.0.1', socket.AF_INET\n" + _ECHO, loopback=True) == "hello"
+    assert (
+        inside("import socket\nhost, family = '127.0.0.1', socket.AF_INET\n" + _ECHO, loopback=True)
+        == "hello"
+    )
 
 
 def test_with_loopback_there_is_still_no_other_network(inside: Look) -> None:
@@ -247,6 +257,14 @@ def test_the_root_is_read_only_and_holds_no_more_than_the_system(either: Look) -
     assert set(writes) <= {"EROFS", "EACCES", "EPERM", "EBUSY", "EXDEV"}
 
 
+def test_nothing_but_the_work_folder_is_mounted_to_be_written(either: Look) -> None:
+    table = either("return open('/proc/self/mountinfo').read().splitlines()")
+    writable = {line.split(" ")[4] for line in table if "ro" not in line.split(" ")[5].split(",")}
+    assert {path for path in writable if not path.startswith("/dev/")} == {"/proc", "/work"}
+    unsafe = [line for line in table if "nosuid" not in line.split(" ")[5] and " /dev/" not in line]
+    assert unsafe == []
+
+
 @pytest.mark.parametrize("path", ["/etc", "/home", "/var", "/sys", "/run", "/opt", "/mnt", "/srv", "/boot"])
 def test_what_tells_of_the_host_isnt_there(either: Look, path: str) -> None:
     assert either(f"import os\nreturn os.path.lexists({path!r})") is False
@@ -260,8 +278,9 @@ def test_no_secret_of_the_users_home_is_there(either: Look) -> None:
 
 
 def test_this_package_the_tests_and_other_packages_arent_visible(either: Look) -> None:
-    import deepgym
     import pydantic
+
+    import deepgym
 
     places = [
         os.path.dirname(deepgym.__file__),
@@ -278,6 +297,27 @@ def test_this_package_the_tests_and_other_packages_arent_visible(either: Look) -
                 out.append(name)
             except ImportError:
                 pass
+        return out
+    """)
+    assert found == []
+
+
+def test_no_folder_of_installed_packages_has_anything_in_it(either: Look) -> None:
+    roots = sorted({sys.base_prefix, *glob.glob("/usr/lib/python3*"), *glob.glob("/usr/local/lib/python3*")})
+    here = [
+        root
+        for root in roots
+        for _, names, _ in os.walk(root)
+        if {"site-packages", "dist-packages"} & set(names)
+    ]
+    assert here
+    found = either(f"""
+        import os
+        out = []
+        for root in {roots!r}:
+            for folder, names, _ in os.walk(root):
+                for name in set(names) & {{"site-packages", "dist-packages"}}:
+                    out += os.listdir(os.path.join(folder, name))
         return out
     """)
     assert found == []
@@ -326,7 +366,10 @@ def test_a_verifier_sees_the_answer_of_its_own_run_alone(inside_verifier: Look) 
 
 def test_a_verifier_cant_change_the_answers_copy(inside_verifier: Look) -> None:
     writes = _attempts(
-        inside_verifier, "open('/answer/solution', 'a')", "os.unlink('/answer/solution')", "os.chmod('/answer/solution', 0o777)"
+        inside_verifier,
+        "open('/answer/solution', 'a')",
+        "os.unlink('/answer/solution')",
+        "os.chmod('/answer/solution', 0o777)",
     )
     assert set(writes) <= {"EROFS", "EACCES", "EPERM"}
 
@@ -482,7 +525,9 @@ def test_nobody_can_be_traced_or_read(inside: Look) -> None:
 @pytest.mark.parametrize("name", ["mem", "maps", "environ", "fd", "root", "cwd", "exe"])
 def test_the_first_process_of_the_run_cant_be_looked_into(either: Look, name: str) -> None:
     path = f"/proc/1/{name}"
-    opens = {"fd": "os.listdir", "root": "os.listdir", "cwd": "os.readlink", "exe": "os.readlink"}.get(name, "open")
+    opens = {"fd": "os.listdir", "root": "os.listdir", "cwd": "os.readlink", "exe": "os.readlink"}.get(
+        name, "open"
+    )
     assert _attempts(either, f"{opens}({path!r})") == ["EACCES"]
 
 
@@ -556,21 +601,6 @@ def test_devices_are_few_and_harmless(either: Look) -> None:
     assert _attempts(either, "os.mknod('/work/sda', 0o60600, os.makedev(8, 0))") == ["EPERM"]
 
 
-def test_no_setuid_program_helps(inside: Look) -> None:
-    found = inside("""
-        import os
-        out = []
-        with open("/proc/self/mountinfo") as table:
-            for line in table:
-                fields = line.split(" ")
-                options = fields[5].split(",")
-                if "nosuid" not in options and not fields[4].startswith("/dev/"):
-                    out.append(fields[4])
-        return out
-    """)
-    assert found == []
-
-
 BOMBS = {
     "many small pieces": "held = []\n    while True: held.append(bytearray(1 << 20))",
     "one piece": "bytearray(1 << 40)",
@@ -586,7 +616,9 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_no_memory_bomb_takes_a_verdict_away_from_anybody(called: Callable[..., RunResult], bomb: str) -> None:
+def test_no_memory_bomb_takes_a_verdict_away_from_anybody(
+    called: Callable[..., RunResult], bomb: str
+) -> None:
     limits = {"memory": 128 << 20, "disk": 1 << 20, "wall": 5.0}
     result = called(f"def f(x):\n    {bomb}\n    return 0", (1, 2), **limits)
     assert result.has_verdict, result.error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits
 
@@ -135,6 +136,15 @@ def f(x):
     assert one.run(env, connect).passed
 
 
+def test_a_loopback_interface_that_was_up_is_down_in_the_next_run(one: DeepGym) -> None:
+    show = "def f(x):\n    print(open('/proc/net/fib_trie').read())\n    return x + 1"
+    without = one.run(_ENV, show).output
+    up = one.run(_ENV.model_copy(update={"loopback": True}), show).output
+    assert "127.0.0.1" in up
+    assert "127.0.0.1" not in without
+    assert one.run(_ENV, show).output == without
+
+
 @pytest.mark.parametrize(
     ("change", "look"),
     [
@@ -156,7 +166,9 @@ def f(x):
     ],
     ids=lambda text: text.split("\n")[-1][:40],
 )
-def test_the_interpreters_state_is_fresh(then: Callable[[str, str], RunResult], change: str, look: str) -> None:
+def test_the_interpreters_state_is_fresh(
+    then: Callable[[str, str], RunResult], change: str, look: str
+) -> None:
     result = then(change, f"def f(x): return x + 1 if not ({look}) else {look!r}")
     assert result.passed, result.cases
 
@@ -219,3 +231,15 @@ def f(x):
     assert "'1', '2'" in result.results[1].output
     assert "'3'" not in result.results[1].output
     assert {one.sandbox_id for one in result.results} == {"local-0", "local-1"}
+
+
+def test_no_writable_memory_is_shared_with_what_comes_after(one: DeepGym) -> None:
+    """A shared mapping of the process that runs are forked from would be a letter box between them."""
+    answer = """
+def f():
+    with open("/proc/self/maps") as maps:
+        return [line for line in maps if line.split()[1][1:4:2] == "ws"]
+"""
+    environment = Environment(name="maps", task="f", verify=Cases(function="f", cases=(Case(expected=[]),)))
+    result = one.run(environment, answer)
+    assert result.passed, result

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from deepgym import DeepGym, RunResult
 from deepgym.environments import Environment, EnvironmentLimits, Program
 from deepgym.exceptions import SandboxError, TimeoutError, VerifierError
@@ -19,7 +20,9 @@ CALL = "from deepgym_verify import *\nok = solution.function('f')(1) == 2\n"
 
 def returning(*lines: str) -> str:
     """A program whose ``verify`` calls the solution and goes on with these lines."""
-    return "def verify(solution):\n    solution.function('f')(1)\n" + textwrap.indent("\n".join(lines), "    ")
+    return "def verify(solution):\n    solution.function('f')(1)\n" + textwrap.indent(
+        "\n".join(lines), "    "
+    )
 
 
 def is_fault(result: RunResult, error_type: str) -> bool:
@@ -81,7 +84,9 @@ def test_a_report_carries_cases_components_metrics_and_details(verified: Run) ->
     ["'x'", "[1]", "float('nan')", "float('inf')", "2.0", "-1", "-0.001", "{'score': True}", "{'score': 'high'}",
      "{'nonsense': 1}", "{'score': None, 'passed': 'yes'}", "object()", "1j", "10 ** 400"],
 )  # fmt: skip
-def test_a_result_that_cant_be_reported_is_a_judged_zero_once_the_answer_was_in_play(verified: Run, value: str) -> None:
+def test_a_result_that_cant_be_reported_is_a_judged_zero_once_the_answer_was_in_play(
+    verified: Run, value: str
+) -> None:
     assert is_fault(verified(returning(f"return {value}")), "solution_error")
 
 
@@ -110,16 +115,21 @@ def test_an_exception_of_the_verifiers_own_is_a_crash(verified: Run) -> None:
     assert "its own" in result.stderr
 
 
-@pytest.mark.parametrize("error_type", ["solution_error", "solution_timeout", "invalid_patch", "policy_sandbox_failure"])
+@pytest.mark.parametrize(
+    "error_type", ["solution_error", "solution_timeout", "invalid_patch", "policy_sandbox_failure"]
+)
 def test_a_model_fault_that_the_verifier_names_is_a_judged_zero(verified: Run, error_type: str) -> None:
     result = verified(returning(f"return {{'score': 0.9, 'error_type': {error_type!r}}}"))
     assert is_fault(result, error_type)
 
 
 @pytest.mark.parametrize(
-    ("error_type", "kept"), [("runtime_error", "runtime_error"), ("timeout", "timeout"), ("nonsense", "other")]
+    ("error_type", "kept"),
+    [("runtime_error", "runtime_error"), ("timeout", "timeout"), ("nonsense", "other")],
 )
-def test_another_error_type_that_the_verifier_names_has_no_verdict(verified: Run, error_type: str, kept: str) -> None:
+def test_another_error_type_that_the_verifier_names_has_no_verdict(
+    verified: Run, error_type: str, kept: str
+) -> None:
     assert is_unjudged(verified(returning(f"return {{'score': 0.9, 'error_type': {error_type!r}}}")), kept)
 
 
@@ -138,13 +148,13 @@ BROKEN = {
     "far too long": "report(1.0, True, details={'a': 'x' * 30_000_000})",
     "too deep": "d = 1\nfor _ in range(100): d = [d]\nreport(1.0, True, details={'a': d})",
     "text on the channel": "import os\nos.write(3, b'hello\\n')\nreport(1.0, True)",
-    "NaN on the channel": "import os\nos.write(3, b'{\"score\":NaN,\"passed\":true}\\n')",
-    "duplicate score": "import os\nos.write(3, b'{\"score\":0.1,\"score\":1.0,\"passed\":true}\\n')",
-    "a member too many": "import os\nos.write(3, b'{\"score\":1.0,\"passed\":true,\"bonus\":1}\\n')",
+    "NaN on the channel": 'import os\nos.write(3, b\'{"score":NaN,"passed":true}\\n\')',
+    "duplicate score": 'import os\nos.write(3, b\'{"score":0.1,"score":1.0,"passed":true}\\n\')',
+    "a member too many": 'import os\nos.write(3, b\'{"score":1.0,"passed":true,"bonus":1}\\n\')',
     "a printed word": "print('hello')",
     "two printed lines": "print('{\"score\":1.0,\"passed\":true}')\nprint('x')",
-    "printed NaN": "print('{\"score\":NaN,\"passed\":true}')",
-    "printed twice": "print('{\"score\":1.0,\"passed\":true}')\nprint('{\"score\":1.0,\"passed\":true}')",
+    "printed NaN": 'print(\'{"score":NaN,"passed":true}\')',
+    "printed twice": 'print(\'{"score":1.0,"passed":true}\')\nprint(\'{"score":1.0,"passed":true}\')',
 }
 
 
@@ -164,7 +174,7 @@ def test_a_report_that_breaks_the_protocol_has_no_verdict_before_play(verified: 
     "program",
     [
         "report(1.0, True)",
-        "print('{\"score\":1.0,\"passed\":true}')",
+        'print(\'{"score":1.0,"passed":true}\')',
         "def verify(solution): return True",
         "def verify(solution): return {'score': 1.0}",
         "import time\ntime.sleep(0.2)\nreport(1.0, True)",
@@ -172,7 +182,9 @@ def test_a_report_that_breaks_the_protocol_has_no_verdict_before_play(verified: 
         "import os\nos.listdir('/answer')\nos.stat('/answer/solution')\nreport(1.0, True)",
     ],
 )
-def test_a_program_that_never_touches_the_answer_judged_nothing(dg: DeepGym, verified: Run, program: str) -> None:
+def test_a_program_that_never_touches_the_answer_judged_nothing(
+    dg: DeepGym, verified: Run, program: str
+) -> None:
     assert is_unjudged(verified("from deepgym_verify import *\n" + program), "verifier_error")
 
 
@@ -184,7 +196,9 @@ def test_a_model_fault_named_before_play_isnt_one(verified: Run) -> None:
 # Exit 2: no verdict at any phase.
 
 
-@pytest.mark.parametrize("before", ["", "solution.source()\n", "solution.function('f')(1)\n", "report(1.0, True)\n"])
+@pytest.mark.parametrize(
+    "before", ["", "solution.source()\n", "solution.function('f')(1)\n", "report(1.0, True)\n"]
+)
 @pytest.mark.parametrize("leave", ["raise SystemExit(2)", "import os\nos._exit(2)"])
 def test_a_verifier_that_exits_two_gives_no_verdict_at_any_phase(
     dg: DeepGym, verified: Run, before: str, leave: str
@@ -214,7 +228,9 @@ def test_the_solutions_exit_status_never_becomes_the_verifiers(verified: Run, st
 
 def test_a_solution_cant_make_the_verifier_exit_two_through_its_exceptions(verified: Run) -> None:
     for name in ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"):
-        result = verified(returning("return True"), f"class E({name}): pass\nE.__name__ = '{name}'\ndef f(x): raise E(2)")
+        result = verified(
+            returning("return True"), f"class E({name}): pass\nE.__name__ = '{name}'\ndef f(x): raise E(2)"
+        )
         assert result.has_verdict
         assert result.score == 0.0
 
@@ -270,7 +286,10 @@ def test_run_returns_a_judged_zero_for_a_verifier_that_crashes_after_play(dg: De
 def test_a_verifier_that_hangs_before_play_is_a_timeout_without_a_verdict(dg: DeepGym, verified: Run) -> None:
     assert is_unjudged(verified("while True: pass", wall=0.3), "timeout")
     env = Environment(
-        name="t", task="t", verify=Program(source="import time\ntime.sleep(60)"), limits=EnvironmentLimits(wall=0.3)
+        name="t",
+        task="t",
+        verify=Program(source="import time\ntime.sleep(60)"),
+        limits=EnvironmentLimits(wall=0.3),
     )
     with pytest.raises(TimeoutError):
         dg.run(env, "x = 1")
@@ -283,7 +302,11 @@ def test_a_verifier_that_hangs_after_play_is_a_solution_timeout(verified: Run) -
 
 
 def test_a_solution_that_hangs_is_a_solution_timeout(verified: Run) -> None:
-    for answer in ("while True: pass", "def f(x):\n    while True: pass", "import os\nos.kill(os.getpid(), 19)"):
+    for answer in (
+        "while True: pass",
+        "def f(x):\n    while True: pass",
+        "import os\nos.kill(os.getpid(), 19)",
+    ):
         assert is_fault(verified(returning("return True"), answer, wall=0.5), "solution_timeout")
 
 
@@ -298,7 +321,12 @@ def test_the_wall_clock_of_a_run_starts_when_the_answer_comes_into_play(verified
 
 
 def test_reading_the_text_brings_the_answer_into_play(verified: Run) -> None:
-    assert verified("def verify(solution): return {'score': 0.25} if 'x + 1' in solution.source() else False").score == 0.25
+    assert (
+        verified(
+            "def verify(solution): return {'score': 0.25} if 'x + 1' in solution.source() else False"
+        ).score
+        == 0.25
+    )
     assert is_fault(verified("def verify(solution):\n    solution.source()\n    1 / 0"), "solution_error")
 
 
@@ -309,18 +337,26 @@ def test_opening_the_answers_file_by_its_name_brings_it_into_play(verified: Run)
 
 def test_a_text_that_was_read_is_the_very_text(verified: Run) -> None:
     answer = "é\ttext  \n\n# no code at all {"
-    result = verified("def verify(solution):\n    return {'passed': True, 'details': {'t': solution.source()}}", answer)
+    result = verified(
+        "def verify(solution):\n    return {'passed': True, 'details': {'t': solution.source()}}", answer
+    )
     assert result.passed
     assert result.details["t"] == answer
 
 
-@pytest.mark.parametrize("answer", ["", "def f(x:", "\0", "\ud800"], ids=["empty", "syntax", "NUL", "surrogate"])
+@pytest.mark.parametrize(
+    "answer", ["", "def f(x:", "\0", "\ud800"], ids=["empty", "syntax", "NUL", "surrogate"]
+)
 def test_a_text_that_is_no_program_can_still_be_read(verified: Run, answer: str) -> None:
-    result = verified("def verify(solution):\n    return {'score': 0.5, 'details': {'n': len(solution.source())}}", answer)
+    result = verified(
+        "def verify(solution):\n    return {'score': 0.5, 'details': {'n': len(solution.source())}}", answer
+    )
     assert (result.score, result.error_type) == (0.5, None), result.error
 
 
-@pytest.mark.parametrize("answer", ["def f(x:", "\0", "1 / 0", "raise SystemExit(0)", "import os\nos._exit(0)"])
+@pytest.mark.parametrize(
+    "answer", ["def f(x:", "\0", "1 / 0", "raise SystemExit(0)", "import os\nos._exit(0)"]
+)
 def test_a_text_that_cant_be_loaded_is_a_judged_zero_when_it_is_called(verified: Run, answer: str) -> None:
     result = verified(returning("return True"), answer)
     assert result.has_verdict
@@ -356,7 +392,9 @@ def _raised(verified: Run, answer: str) -> list[Any]:
     return list(verified(program, answer).details["found"])
 
 
-@pytest.mark.parametrize("name", ["ValueError", "KeyError", "ZeroDivisionError", "RuntimeError", "StopIteration", "OSError"])
+@pytest.mark.parametrize(
+    "name", ["ValueError", "KeyError", "ZeroDivisionError", "RuntimeError", "StopIteration", "OSError"]
+)
 def test_a_builtin_exception_comes_back_as_itself(verified: Run, name: str) -> None:
     found = _raised(verified, f"def f(x): raise {name}('mine')")
     assert found[0] == name
@@ -466,17 +504,21 @@ def test_no_reply_makes_the_verifiers_own_code_fail(verified: Run, data: str) ->
 
 @pytest.mark.parametrize("fd", [3, 4])
 def test_a_solution_that_floods_its_channels_is_a_judged_zero(verified: Run, fd: int) -> None:
-    result = verified(returning("return True"), f"import os\nwhile True: os.write({fd}, b'x' * 65536)", wall=3.0)
+    result = verified(
+        returning("return True"), f"import os\nwhile True: os.write({fd}, b'x' * 65536)", wall=3.0
+    )
     assert result.has_verdict
     assert result.score == 0.0
 
 
 def test_a_solution_that_closes_its_link_is_a_judged_zero(verified: Run) -> None:
-    assert is_fault(verified(returning("return True"), "import os\nos.close(4)\ndef f(x): return 2"), "solution_error")
+    assert is_fault(
+        verified(returning("return True"), "import os\nos.close(4)\ndef f(x): return 2"), "solution_error"
+    )
 
 
 def test_a_solution_cant_report_for_its_verifier(verified: Run) -> None:
-    for line in ("{\"score\":1.0,\"passed\":true}", "#{\"fault\":null,\"ran_to_its_end\":true}"):
+    for line in ('{"score":1.0,"passed":true}', '#{"fault":null,"ran_to_its_end":true}'):
         answer = f"import os\nos.write(3, b'{line}\\n')\nprint('{line}')\ndef f(x): return 0"
         result = verified(returning("return solution.function('f')(1) == 2"), answer)
         assert (result.score, result.passed, result.has_verdict) == (0.0, False, True)
@@ -496,7 +538,9 @@ def test_a_solution_reaches_nothing_of_its_verifier_but_the_link(verified: Run) 
                 out.append(type(error).__name__)
             return out
     """
-    program = "def verify(solution):\n    return {'passed': True, 'details': {'f': solution.function('f')(1)}}"
+    program = (
+        "def verify(solution):\n    return {'passed': True, 'details': {'f': solution.function('f')(1)}}"
+    )
     result = verified(program, answer)
     assert result.passed, (result.error, result.stderr)
     assert result.details["f"][1:] == [[], "ProcessLookupError"]
@@ -528,7 +572,8 @@ def test_descriptors_that_a_solution_sends_over_the_link_reach_nobody(verified: 
 
 def test_output_of_the_solution_is_drained_while_the_verifier_runs(verified: Run) -> None:
     result = verified(
-        returning("return True"), "import sys\ndef f(x):\n    print('y' * 300_000)\n    sys.stderr.write('z' * 300_000)\n    return 2"
+        returning("return True"),
+        "import sys\ndef f(x):\n    print('y' * 300_000)\n    sys.stderr.write('z' * 300_000)\n    return 2",
     )
     assert result.passed, (result.error_type, result.error)
     assert result.truncated
@@ -584,7 +629,9 @@ def test_nan_from_a_solution_is_refused(verified: Run) -> None:
 
 def test_text_that_looks_like_the_tag_for_nan_is_only_text(verified: Run) -> None:
     answer = "def f(x): return ['\"!f\"', {'k': '!f'}]"
-    result = verified("def verify(solution): return solution.function('f')(1) == ['\"!f\"', {'k': '!f'}]", answer)
+    result = verified(
+        "def verify(solution): return solution.function('f')(1) == ['\"!f\"', {'k': '!f'}]", answer
+    )
     assert result.passed, result.error
 
 
@@ -688,8 +735,12 @@ LIES = ['"text"', "5", '{"!b":"zz"}', '{"!b":"' + "00" * 200 + '"}', "null", "[]
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda text: text[:20])
-@pytest.mark.parametrize("ask", ["len(solution.read_file('x', limit=100)) >= 0", "solution.run('').exit_code == 0"])
-def test_a_solution_that_lies_about_a_file_or_a_program_gains_nothing(verified: Run, lie: str, ask: str) -> None:
+@pytest.mark.parametrize(
+    "ask", ["len(solution.read_file('x', limit=100)) >= 0", "solution.run('').exit_code == 0"]
+)
+def test_a_solution_that_lies_about_a_file_or_a_program_gains_nothing(
+    verified: Run, lie: str, ask: str
+) -> None:
     answer = f"""
         import os
         real = os.read
@@ -711,7 +762,9 @@ def test_a_verifiers_files_are_its_own(verified: Run) -> None:
         "data/want.txt": "2",
     }
     assert verified(program, verifier_files=files).passed
-    answer = "import os\ndef f(x): return 0 if os.path.exists('helper.py') or os.path.exists('data') else x + 1"
+    answer = (
+        "import os\ndef f(x): return 0 if os.path.exists('helper.py') or os.path.exists('data') else x + 1"
+    )
     assert verified(program, answer, verifier_files=files).passed
 
 
@@ -724,7 +777,9 @@ def verify(solution):
     return {"passed": True, "details": {"seed": seed, "draws": [rng.random(), random.random()]}}
 """
     env = Environment(name="t", task="t", verify=Program(source=source, seeded=True), seed=9)
-    one, other, again, fixed = (judged(env, "", **options) for options in ({"seed": 1}, {"seed": 2}, {"seed": 1}, {}))
+    one, other, again, fixed = (
+        judged(env, "", **options) for options in ({"seed": 1}, {"seed": 2}, {"seed": 1}, {})
+    )
     assert one.details == again.details != other.details
     assert fixed.details["seed"] == 9
     assert one.seed == 1
@@ -740,9 +795,7 @@ def test_the_easy_form_prints_its_report_as_one_line(verified: Run) -> None:
 @pytest.mark.parametrize("status", [0, 1])
 def test_the_easy_form_may_end_with_its_exit_status(verified: Run, status: int) -> None:
     passed = "true" if status == 0 else "false"
-    result = verified(
-        CALL + f"import sys\nprint('{{\"score\":0.5,\"passed\":{passed}}}')\nsys.exit({status})"
-    )
+    result = verified(CALL + f'import sys\nprint(\'{{"score":0.5,"passed":{passed}}}\')\nsys.exit({status})')
     assert (result.score, result.passed, result.error_type) == (0.5, status == 0, None), result.error
 
 
@@ -770,14 +823,19 @@ def test_a_fresh_interpreter_serves_a_verifier_too(verified: Run) -> None:
 
     if not os.path.exists("/usr/bin/python3"):
         pytest.skip("no other Python below /usr")
-    assert verified(returning("return solution.function('f')(1) == 2"), interpreter=("/usr/bin/python3",)).passed
+    assert verified(
+        returning("return solution.function('f')(1) == 2"), interpreter=("/usr/bin/python3",)
+    ).passed
 
 
 def test_an_interpreter_that_isnt_there_gives_no_verdict_to_a_verifier(verified: Run, dg: DeepGym) -> None:
     result = verified(returning("return True"), interpreter=("/no/such/python3",))
     assert not result.has_verdict
     result = verified(
-        "def verify(solution): return solution.run('').exit_code == 0", "x", language="other", interpreter=("no-such-thing",)
+        "def verify(solution): return solution.run('').exit_code == 0",
+        "x",
+        language="other",
+        interpreter=("no-such-thing",),
     )
     assert not result.has_verdict
     env = Environment(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits
 from deepgym.running.cases import CasePlan
 from deepgym.sandboxed.wire import decode
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 def plan(*cases: Case, limits: dict[str, Any] | None = None, **verify: Any) -> CasePlan:
@@ -93,7 +94,9 @@ OTHER: list[tuple[bytes, str | None]] = [
 
 
 @pytest.mark.parametrize(("line", "outcome"), OTHER, ids=lambda item: repr(item)[:40])
-def test_any_other_reply_is_what_it_is_and_none_answers_another_request(line: bytes, outcome: str | None) -> None:
+def test_any_other_reply_is_what_it_is_and_none_answers_another_request(
+    line: bytes, outcome: str | None
+) -> None:
     fact = ONE.read(1, line)
     assert (fact and fact.outcome) == outcome
     if fact is not None:
@@ -177,7 +180,9 @@ def test_a_programs_output_is_compared_line_by_line(line: bytes, outcome: str) -
         ("exact", "3", "3.0", False),
     ],
 )
-def test_the_environments_rule_holds_for_output_too(compare: str, expected: str, out: str, same: bool) -> None:
+def test_the_environments_rule_holds_for_output_too(
+    compare: str, expected: str, out: str, same: bool
+) -> None:
     one = plan(Case(stdin="", stdout=expected), function=None, compare=compare)
     fact = one.read(1, printed(out))
     assert fact is not None

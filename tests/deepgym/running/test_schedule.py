@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 import anyio
 import pytest
+
 from deepgym.contract.evidence import Phase
 from deepgym.environments import Case, Cases, Environment, EnvironmentLimits
 from deepgym.exceptions import NetworkError, ProviderError, SandboxDiedError, SandboxError
 from deepgym.models import RunResult
 from deepgym.providers.base import Capabilities, Exit, Job, Spec, ZygoteDiedError
-from deepgym.running.observers import Observers
 from deepgym.running.batch import Deadline, Item, worst_case
-from deepgym.running.schedule import ATTEMPTS, Schedule, unstarted
+from deepgym.running.observers import Observers
+from deepgym.running.schedule import ATTEMPTS, Schedule, Ticket, unstarted
 
 pytestmark = pytest.mark.anyio
 
@@ -160,7 +161,9 @@ async def test_an_outage_that_passes_costs_nothing(error: Exception, error_type:
 
 
 @pytest.mark.parametrize(("error", "error_type"), OUTAGES, ids=lambda item: repr(item)[:40])
-async def test_an_outage_after_play_has_no_verdict_and_is_not_tried_again(error: Exception, error_type: str) -> None:
+async def test_an_outage_after_play_has_no_verdict_and_is_not_tried_again(
+    error: Exception, error_type: str
+) -> None:
     result, provider = await one(breaks(error, marked=True), ends())
     assert (result.has_verdict, result.error_type) == (False, error_type)
     assert len(provider.specs) == 1
@@ -211,9 +214,14 @@ async def test_a_zygotes_death_is_graded_once_more_alone(marked: bool) -> None:
     assert [spec.alone for spec in provider.specs] == [False, True]
 
 
-@pytest.mark.parametrize("marked", [True, False])
-async def test_a_zygotes_second_death_is_the_answers_own(marked: bool) -> None:
-    result, provider = await one(breaks(ZygoteDiedError("died"), marked))
+async def test_a_zygote_that_dies_again_before_play_is_ours() -> None:
+    result, provider = await one(breaks(ZygoteDiedError("died"), False))
+    assert (result.error_type, result.has_verdict) == ("sandbox_error", False)
+    assert [spec.alone for spec in provider.specs] == [False, True, True]
+
+
+async def test_a_zygotes_second_death_is_the_answers_own() -> None:
+    result, provider = await one(breaks(ZygoteDiedError("died"), True))
     assert (result.error_type, result.score, result.has_verdict) == ("policy_sandbox_failure", 0.0, True)
     assert [spec.alone for spec in provider.specs] == [False, True]
 
@@ -254,7 +262,7 @@ async def test_cancelling_a_batch_keeps_what_was_finished() -> None:
 
 async def test_evidence_tells_of_the_run_it_is_about() -> None:
     item = Item(environment(), "def f(x): return x + 1", seed=7)
-    evidence = await Schedule(FakeProvider(refuses(SandboxError("x")), ends())).evidence(item)
+    evidence = await Schedule(FakeProvider(refuses(SandboxError("x")), ends())).evidence(Ticket(item))
     assert (evidence.attempts, evidence.seed, evidence.env_name) == (2, 7, "t")
     assert evidence.env_digest == item.env.digest
     assert len(evidence.answer_sha256) == 64

@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 import pytest
+
 from deepgym.sandboxed import kernel, seccomp
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000

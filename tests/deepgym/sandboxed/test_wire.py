@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from deepgym.sandboxed.wire import clean, decode, encode, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from deepgym.sandboxed.wire import clean, decode, encode, frame
 
 HOSTILE = {
     "nothing": b"",
@@ -138,7 +139,10 @@ def test_a_frame_is_the_length_in_four_bytes_and_then_the_data(size: int) -> Non
 
 
 @settings(deadline=None)
-@given(st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=50), st.integers(0, 60))
+@given(
+    st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=50),
+    st.integers(0, 60),
+)
 def test_cleaned_text_is_short_enough_and_always_encodable(text: str, limit: int) -> None:
     found = clean(text, limit)
     assert len(found) <= limit

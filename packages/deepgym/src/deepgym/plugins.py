@@ -44,6 +44,9 @@ class UnknownPluginError(PluginError, UnknownNameError):
     """No installed plugin has this name; the message says what to install, or what there is."""
 
 
+_KINDS = {"deepgym.providers": "provider", "deepgym.cli": "command", "deepgym.checks": "check"}
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of ``deepgym doctor``: what was looked at, how it stands, and what to do about it."""
@@ -68,7 +71,7 @@ def load(group: Group, name: str) -> object:
     """
     found = [point for point in entry_points(group=group) if point.name == name]
     if not found:
-        raise UnknownPluginError(_unknown(group, name))
+        raise _unknown(group, name)
     if len(found) > 1:
         owners = " and ".join(sorted(_owner(point) for point in found))
         raise PluginError(f"{group} {name!r} is claimed by {owners}; uninstall one of them")
@@ -85,6 +88,7 @@ def load_provider(name: str) -> Callable[..., Provider]:
     """Load the provider ``name`` of a plugin: its class, or a function that makes one from options.
 
     Raises:
+        UnknownPluginError: as ``load`` does.
         PluginError: as ``load`` does; also if what the entry point names can't be called.
     """
     loaded = load("deepgym.providers", name)
@@ -107,11 +111,11 @@ def _owner(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}"
 
 
-def _unknown(group: Group, name: str) -> str:
-    kind = {"deepgym.providers": "provider", "deepgym.cli": "command", "deepgym.checks": "check"}[group]
-    known = PROVIDERS if kind == "provider" else EXTRAS
-    if name in known:
-        return f"{kind} {name!r} isn't installed; to install it: {install_line(name)}"
-    here = ", ".join(names(group)) or "none"
-    here = f"local (built in), {here}" if kind == "provider" else here
-    return f"unknown {kind} {name!r}; there are: {here}; to be installed: {', '.join(known)}"
+def _unknown(group: Group, name: str) -> UnknownNameError:
+    kind = _KINDS[group]
+    extras = PROVIDERS if kind == "provider" else EXTRAS
+    if name in extras:
+        return UnknownPluginError(
+            f"{kind} {name!r} isn't installed; to install it: {install_line(name)}", name
+        )
+    return UnknownPluginError.among(kind, name, ["local", *names(group), *extras])

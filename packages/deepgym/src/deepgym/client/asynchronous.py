@@ -13,7 +13,7 @@ from deepgym.exceptions import SandboxError, TimeoutError, VerifierError
 from deepgym.models import BatchResult, EvalResult, RunResult
 from deepgym.running.batch import Deadline, EnvLike, Envs, Item, Seeds, items_of, items_of_suite
 from deepgym.running.observers import Observer, Observers
-from deepgym.running.schedule import Schedule, completed
+from deepgym.running.schedule import Schedule, Ticket, completed
 from deepgym.running.streams import Indexes, Ordered
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class AsyncDeepGym:
                 Each carries the result without a verdict as ``result``.
         """
         (item,) = items_of(env, [output], seed)
-        evidence = await self._schedule.evidence(item)
+        evidence = await self._schedule.evidence(Ticket(item))
         result = judge(evidence)
         verifier = evidence.verifier
         said_so = verifier is not None and (verifier.exit_code == 2 or evidence.report is not None)

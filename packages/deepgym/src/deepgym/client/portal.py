@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+import weakref
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
@@ -24,6 +25,7 @@ class Portal:
 
     def __init__(self) -> None:
         self._portal: BlockingPortal
+        self._calls: weakref.WeakSet[Call[Any]] = weakref.WeakSet()
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="deepgym", daemon=True)
         self._thread.start()
@@ -42,7 +44,9 @@ class Portal:
 
     def start(self, function: Callable[[], Awaitable[_T]]) -> Call[_T]:
         """Start ``await function()`` in the loop."""
-        return Call(self._portal, function)
+        call = Call(self._portal, function)
+        self._calls.add(call)
+        return call
 
     def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
         """``await function()`` in the loop. Ctrl-C stops it, waits for its clean-up and is raised again."""
@@ -52,6 +56,11 @@ class Portal:
         except KeyboardInterrupt:
             started.stop()
             raise
+
+    def stop_calls(self) -> None:
+        """Cancel what other threads have running here, and wait for its clean-up."""
+        for call in list(self._calls):
+            call.stop()
 
     def stop(self) -> None:
         """End the loop and its thread."""

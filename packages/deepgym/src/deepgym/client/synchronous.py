@@ -7,11 +7,12 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepgym.client.asynchronous import AsyncDeepGym, evaluated
 from deepgym.client.portal import Portal
-from deepgym.exceptions import Interrupted
+from deepgym.exceptions import Interrupted, SandboxError
 from deepgym.models import BatchResult, EvalResult, RunResult
 from deepgym.running.batch import EnvLike, Envs, Item, Seeds, items_of, items_of_suite
 from deepgym.running.observers import Observer
@@ -65,7 +66,10 @@ class DeepGym:
 
     def run(self, env: EnvLike, output: str, *, seed: int | None = None) -> RunResult:
         """See ``AsyncDeepGym.run``."""
-        return self._call(lambda: self.asynchronous.run(env, output, seed=seed))
+        try:
+            return self._call(lambda: self.asynchronous.run(env, output, seed=seed))
+        except CancelledError:
+            raise SandboxError("the client was closed while the run was on") from None
 
     def run_batch(
         self,
@@ -108,6 +112,8 @@ class DeepGym:
         results: list[RunResult | None] = [None] * len(items)
         try:
             self._call(lambda: self.asynchronous._fill(items, results, max_parallel, deadline, observers))
+        except CancelledError:  # the client was closed by another thread
+            return batch(completed(items, results))
         except KeyboardInterrupt:
             done = sum(result is not None for result in results)
             raise Interrupted(
@@ -164,6 +170,7 @@ class DeepGym:
         with self._lock:
             portal, self._portal = self._portal, None
         if portal is not None:
+            portal.stop_calls()
             portal.call(self.asynchronous.close)
             portal.stop()
 

@@ -121,13 +121,16 @@ class Exit:
 class Process(Protocol):
     """A started process. All that it collects is bounded by the sandbox's limits."""
 
-    marked_at: float | None
-    """``time.monotonic()`` of the mark; ``None`` until the policy's text came into play."""
     replies: bytearray
     stdout: bytearray
     stderr: bytearray
     truncated: bool
     overflow: bool
+
+    @property
+    def marked_at(self) -> float | None:
+        """``time.monotonic()`` of the mark; ``None`` until the policy's text came into play."""
+        ...
 
     @property
     def running(self) -> bool:

@@ -18,16 +18,16 @@ for n,t in S:
     n='deepgym.sandboxed.'+n
     m=types.ModuleType(n);m.__package__='deepgym.sandboxed';sys.modules[n]=m
     exec(compile(t,'<host>','exec'),m.__dict__)
-import random;random.seed(%d);m.main(None,%r)
+import random;random.seed(%d);m.alone(%r)
 """
+#: In the order of their imports; the last one starts the run.
+_HOST = ("wire", "values", "host", "program", "solution_host")
 
 
 @functools.cache
 def _texts() -> list[tuple[str, str]]:
     folder = Path(sandboxed.__path__[0])
-    return [
-        (name, (folder / f"{name}.py").read_text("utf-8")) for name in ("wire", "values", "solution_host")
-    ]
+    return [(name, (folder / f"{name}.py").read_text("utf-8")) for name in _HOST]
 
 
 def fresh_interpreter(command: tuple[str, ...], seed: int, linked: bool) -> tuple[str, ...]:

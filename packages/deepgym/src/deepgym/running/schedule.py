@@ -7,9 +7,11 @@ whose zygote died is graded once more, alone. A deadline stops admission, never 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -32,11 +34,29 @@ from .batch import Deadline, Item
 from .observers import Observers
 from .run import Run, Workshop
 
-__all__ = ["Schedule", "completed"]
+__all__ = ["Schedule", "Ticket", "completed", "unstarted"]
 
 #: Starts of one run, the first included, while nothing came into play.
 ATTEMPTS = 3
 _NOBODY = Observers(())
+_NEVER = Deadline(None, ())
+#: Exit status that stands for a verifier that crashed.
+_CRASHED = 70
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """One item's place in a batch."""
+
+    item: Item
+    index: int = 0
+    observers: Observers = _NOBODY
+    deadline: Deadline = _NEVER
+    submitted: float = field(default_factory=time.monotonic)
+
+    def admitted(self) -> bool:
+        """Whether a run that starts now ends before the batch's deadline."""
+        return self.deadline.admits(self.item.env)
 
 
 class Schedule:
@@ -63,7 +83,7 @@ class Schedule:
 
         async def worker() -> None:
             for index in queue:
-                result = await self._one(items[index], index, deadline, observers, submitted)
+                result = await self._one(Ticket(items[index], index, observers, deadline, submitted))
                 results[index] = result
                 observers.on_result(index, result)
 
@@ -73,76 +93,63 @@ class Schedule:
             for _ in range(min(parallel, len(items))):
                 group.start_soon(worker)
 
-    async def _one(
-        self, item: Item, index: int, deadline: Deadline, observers: Observers, submitted: float
-    ) -> RunResult:
-        if not deadline.admits(item.env):
-            return judge(unstarted(item, "deadline", "the batch's deadline left no room for this run"))
-        return judge(await self.evidence(item, index, observers, submitted))
+    async def _one(self, ticket: Ticket) -> RunResult:
+        if not ticket.admitted():
+            message = "the batch's deadline left no room for this run"
+            return judge(unstarted(ticket.item, "deadline", message))
+        return judge(await self.evidence(ticket))
 
-    async def evidence(
-        self,
-        item: Item,
-        index: int = 0,
-        observers: Observers = _NOBODY,
-        submitted: float | None = None,
-    ) -> Evidence:
+    async def evidence(self, ticket: Ticket) -> Evidence:
         """Run one answer until it came into play, or its attempts are used up.
 
         Never raises for what the provider or the answer did; cancellation passes through.
         """
-        found = await self._once(item, index, observers, submitted, False, 1)
-        if _died_with_zygote(found):
-            found = await self._once(item, index, observers, submitted, True, 2)
-            if _died_with_zygote(found):
-                failure = Failure(
-                    kind="zygote_again", message="the run ended its zygote twice, alone the second time"
-                )
-                return found.model_copy(update={"failure": failure})
-        if _worth_another_try(found):
-            found = await self._again(item, index, observers, submitted, found)
+        found = await self._once(ticket, 1)
+        if _worth_another_try(found) and ticket.admitted():
+            found = await self._again(ticket, found)
         return found
 
-    async def _again(
-        self, item: Item, index: int, observers: Observers, submitted: float | None, found: Evidence
-    ) -> Evidence:
+    async def _again(self, ticket: Ticket, found: Evidence) -> Evidence:
+        """Further attempts; alone from the first on whose zygote died, until one tells."""
         import tenacity
 
-        retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(ATTEMPTS - 1),
-            wait=tenacity.wait_random_exponential(multiplier=0.05, max=2.0),
-            retry=tenacity.retry_if_result(_worth_another_try),
-            retry_error_callback=lambda state: state.outcome.result() if state.outcome else found,
-            sleep=anyio.sleep,
-        )
-        attempt = 1
+        alone = False
+        attempts = itertools.count(2)
 
         async def once() -> Evidence:
-            nonlocal attempt
-            attempt += 1
-            return await self._once(item, index, observers, submitted, False, attempt)
+            nonlocal found, alone
+            alone = alone or _died_with_zygote(found)
+            found = await self._once(ticket, next(attempts), alone)
+            if alone and found.in_play and _died_with_zygote(found):
+                message = "the run ended its zygote twice, alone the second time"
+                found = found.model_copy(update={"failure": Failure(kind="zygote_again", message=message)})
+            return found
 
-        return await retrying(once)
+        return await tenacity.AsyncRetrying(
+            stop=lambda state: state.attempt_number >= ATTEMPTS - 1 or not ticket.admitted(),
+            wait=tenacity.wait_random_exponential(multiplier=0.05, max=2.0),
+            retry=tenacity.retry_if_result(_worth_another_try),
+            retry_error_callback=lambda state: found,
+            sleep=anyio.sleep,
+        )(once)
 
-    async def _once(
-        self, item: Item, index: int, observers: Observers, submitted: float | None, alone: bool, attempt: int
-    ) -> Evidence:
-        began = time.monotonic()
+    async def _once(self, ticket: Ticket, attempt: int, alone: bool = False) -> Evidence:
+        item, began = ticket.item, time.monotonic()
         run = Run(item.env, item.text, item.chosen_seed, alone)
-        if observers:
-            run.on_phase = lambda phase: observers.on_phase(index, phase)
+        if ticket.observers:
+            run.on_phase = lambda phase: ticket.observers.on_phase(ticket.index, phase)
             run.on_phase(Phase.QUEUED)
         failure = None
         try:
             await self._workshop.run(run)
         except VerifierError as error:
-            run.facts["verifier"] = Side(exit_code=70)
+            run.facts["verifier"] = Side(exit_code=_CRASHED)
             run.facts["verifier_stderr"] = str(error)
         except SandboxDiedError as error:
             failure = _died(run, error)
         except Exception as error:  # noqa: BLE001 - the judge's boundary: any failure of ours is evidence
             failure = _failure(error)
-        run.timings["queue"] = (began - submitted) * 1000.0 if submitted is not None else 0.0
+        run.timings["queue"] = (began - ticket.submitted) * 1000.0
         run.timings["total"] = (time.monotonic() - began) * 1000.0
         return _evidence(item, run, failure, attempt)
 
@@ -213,12 +220,12 @@ def _died_with_zygote(evidence: Evidence) -> bool:
 
 
 def _worth_another_try(evidence: Evidence) -> bool:
-    if evidence.in_play:
+    """Nothing came into play and no verifier said why; or the run's zygote died with it."""
+    if evidence.in_play or evidence.failure is not None:
+        return _died_with_zygote(evidence) or not evidence.in_play
+    if evidence.verifier is not None and evidence.verifier.exit_code is not None:
         return False
-    verifier = evidence.verifier
-    if verifier is not None and verifier.exit_code is not None:
-        return False
-    return evidence.failure is not None or evidence.clock is not None or _unplaced(evidence)
+    return evidence.clock is not None or _unplaced(evidence)
 
 
 def _unplaced(evidence: Evidence) -> bool:

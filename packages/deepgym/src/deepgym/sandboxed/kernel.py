@@ -4,27 +4,24 @@ Numbers and flags are from the kernel's own headers (``asm/unistd.h``, ``linux/s
 ``linux/mount.h``, ``linux/prctl.h``).
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import platform
 import struct
+from typing import Any
 
 __all__ = ["call", "clone_arguments", "libc", "mount", "numbers", "pivot_root", "supported_machine"]
 
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
-    0x00020000,
-    0x04000000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 CLONE_VM, CLONE_PIDFD, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID = 0x100, 0x1000, 0x01000000, 0x00200000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 1, 4, 24, 38, 40
 MNT_DETACH = 2
 
-_X86 = {
+_X86: dict[str, Any] = {
     "arch": 0xC000003E,
     "clone": 56, "clone3": 435, "close_range": 436, "pivot_root": 155, "seccomp": 317, "capset": 126,
     "setgroups": 116, "setresuid": 117, "setresgid": 119, "prctl": 157, "prlimit64": 302,
@@ -35,7 +32,7 @@ _X86 = {
         227, 159, 305, 179, 103, 153, 172, 173, 447, 444, 445, 446,
     ],
 }  # fmt: skip
-_ARM = {
+_ARM: dict[str, Any] = {
     "arch": 0xC00000B7,
     "clone": 220, "clone3": 435, "close_range": 436, "pivot_root": 41, "seccomp": 277, "capset": 91,
     "setgroups": 159, "setresuid": 147, "setresgid": 149, "prctl": 167, "prlimit64": 261,
@@ -55,7 +52,7 @@ _ARM = {
 _TABLES = {"x86_64": _X86, "aarch64": _ARM}
 
 
-def supported_machine():
+def supported_machine() -> bool:
     """Whether this kernel's machine is one whose numbers stand here."""
     return platform.machine() in _TABLES
 
@@ -67,7 +64,7 @@ libc.syscall.restype = ctypes.c_long
 libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 
 
-def check(result, what):
+def check(result: int, what: str) -> int:
     """``result`` of a libc call; a negative one raises the ``OSError`` of its errno."""
     if result < 0:
         number = ctypes.get_errno()
@@ -75,29 +72,29 @@ def check(result, what):
     return result
 
 
-def call(name, *arguments):
+def call(name: str, *arguments: Any) -> int:
     """A system call by name. Raises ``OSError``."""
     return check(libc.syscall(ctypes.c_long(numbers[name]), *arguments), name)
 
 
-def prctl(option, value=0):
+def prctl(option: int, value: int = 0) -> None:
     """``prctl(2)`` with one argument. Raises ``OSError``."""
     check(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), "prctl %d" % option)
 
 
-def drop_bounding_set():
+def drop_bounding_set() -> None:
     """No program that this process or its children execute can gain a capability."""
     for capability in range(64):
         libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
 
 
-def mount(source, target, kind, flags, data=None):
+def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """``mount(2)`` on strings. Raises ``OSError`` that names the target."""
     text = [None if item is None else os.fsencode(item) for item in (source, target, kind, data)]
     check(libc.mount(text[0], text[1], text[2], flags, text[3]), "mount %s on %s" % (kind or "bind", target))
 
 
-def bind(source, target):
+def bind(source: str, target: str) -> None:
     """Bind ``source`` (and all below it) on ``target``, read only, without setuid and devices.
 
     Flags that the source's own mount carries stay: a user namespace may not drop them.
@@ -108,19 +105,19 @@ def bind(source, target):
         mount("none", point, None, BIND | REMOUNT | RDONLY | NOSUID | NODEV | kept)
 
 
-def _mounts_below(target):
+def _mounts_below(target: str) -> list[str]:
     target = os.path.realpath(target)
     with open("/proc/self/mountinfo", "rb") as table:
         points = [line.split(b" ")[4].decode("unicode_escape") for line in table]
     return [point for point in points if point == target or point.startswith(target + "/")]
 
 
-def pivot_root(new, old):
+def pivot_root(new: str, old: str) -> None:
     """``pivot_root(2)``. Raises ``OSError``."""
     call("pivot_root", os.fsencode(new), os.fsencode(old))
 
 
-def tid_address():
+def tid_address() -> ctypes.c_void_p | None:
     """Where libc caches this thread's id, to be set anew in a raw clone; ``None`` if unknown."""
     found = ctypes.c_void_p()
     if libc.prctl(PR_GET_TID_ADDRESS, ctypes.byref(found), 0, 0, 0) < 0:
@@ -128,7 +125,7 @@ def tid_address():
     return found
 
 
-def clone_arguments(flags):
+def clone_arguments(flags: int) -> tuple[Any, ...]:
     """Ready arguments of ``libc.syscall`` for a fork-like ``clone(2)`` with ``flags``."""
     tid = tid_address()
     if tid is not None:
@@ -137,7 +134,7 @@ def clone_arguments(flags):
     return (ctypes.c_long(numbers["clone"]), ctypes.c_ulong(flags | 17), None, None) + tail
 
 
-def rlimit(resource_number, soft, hard):
+def rlimit(resource_number: int, soft: int, hard: int) -> tuple[Any, tuple[Any, ...]]:
     """A ready ``prlimit64`` call on the calling process."""
     value = ctypes.c_char_p(struct.pack("QQ", soft, hard))
     return (

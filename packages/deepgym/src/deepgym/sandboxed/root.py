@@ -5,8 +5,11 @@ else: no home, no ``/etc``, no site-packages (an environment's expected values m
 Each run gets its own ``/proc`` and its own sized tmpfs at ``/work`` on top.
 """
 
+from __future__ import annotations
+
 import glob
 import os
+from collections.abc import Iterable
 
 from . import kernel
 from .kernel import BIND, NODEV, NOEXEC, NOSUID, PRIVATE, RDONLY, REC, REMOUNT
@@ -16,11 +19,12 @@ __all__ = ["STAGE", "answers", "build", "enter"]
 _SCRATCH = "/tmp"
 STAGE = _SCRATCH + "/root"
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "nix/store")
+_SYSTEM_ROOTS = ("/usr", "/bin", "/lib", "/lib64")
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 _PACKAGES = ("site-packages", "dist-packages")
 
 
-def build(prefix, hidden, privileged):
+def build(prefix: str, hidden: list[str], privileged: bool) -> None:
     """Make the root at ``STAGE`` in the calling process's own mount namespace.
 
     Args:
@@ -54,24 +58,24 @@ def build(prefix, hidden, privileged):
     _make_devices(devices, privileged)
 
 
-def _interpreter(prefix):
+def _interpreter(prefix: str) -> dict[str, int]:
     found = {}
     for base in {os.path.abspath(prefix), os.path.realpath(prefix)}:
         for name in ("bin", "lib", "lib64"):
             path = os.path.join(base, name)
-            if os.path.isdir(path) and not _is_below(os.path.realpath(path), ["/usr", "/bin", "/lib", "/lib64"]):
+            if os.path.isdir(path) and not _is_below(os.path.realpath(path), _SYSTEM_ROOTS):
                 found[path.lstrip("/")] = os.open(path, os.O_PATH)
     return found
 
 
-def _is_below(path, roots):
+def _is_below(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def _hide(hidden, sources):
+def _hide(hidden: list[str], sources: Iterable[str]) -> None:
     """Cover packages that are installed in what was bound, and what the caller wants hidden."""
     roots = [os.path.join(STAGE, name) for name in sources if not os.path.islink(os.path.join(STAGE, name))]
-    targets = set()
+    targets: set[str] = set()
     for root in roots:
         for name in _PACKAGES:
             for depth in ("", "*/", "*/*/", "*/*/*/"):
@@ -84,7 +88,7 @@ def _hide(hidden, sources):
             kernel.bind("/dev/null", target)
 
 
-def _make_devices(devices, privileged):
+def _make_devices(devices: dict[str, int], privileged: bool) -> None:
     dev = STAGE + "/dev"
     if privileged:
         kernel.mount("tmpfs", dev, "tmpfs", NOSUID | NOEXEC, "size=64k,mode=755")
@@ -102,7 +106,7 @@ def _make_devices(devices, privileged):
         kernel.mount("none", dev, None, REMOUNT | BIND | NOSUID | NOEXEC | RDONLY)
 
 
-def answers(slot):
+def answers(slot: int) -> int:
     """A small tmpfs that the supervisor writes answers into; returns a descriptor of it."""
     place = "%s/answers/%s" % (_SCRATCH, slot)
     os.makedirs(place, exist_ok=True)
@@ -110,7 +114,7 @@ def answers(slot):
     return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def enter(answer_of=None):
+def enter(answer_of: int | None = None) -> None:
     """Make ``STAGE`` the root of the calling process's new mount namespace, for good."""
     kernel.mount(STAGE, STAGE, None, BIND | REC)
     kernel.mount("proc", STAGE + "/proc", "proc", NOSUID | NODEV | NOEXEC)

@@ -4,8 +4,11 @@ Denied calls (x32 ones among them) fail with EPERM; ``clone3`` fails with ENOSYS
 ``clone``, whose namespace flags can be looked at. Another architecture's calls (32-bit) kill the process.
 """
 
+from __future__ import annotations
+
 import ctypes
 import struct
+from typing import Any
 
 from . import kernel
 
@@ -19,19 +22,21 @@ _LEAVES = {
     "allow": [(_RETURN, 0, 0, _ALLOW)],
     "deny": [(_RETURN, 0, 0, _EPERM)],
     "missing": [(_RETURN, 0, 0, _ENOSYS)],
-    "clone": [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _NAMESPACES), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
+    "clone": [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _NAMESPACES)]
+    + [(_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
     "socket": [(_LOAD, 0, 0, 16)]
     + [(_EQUAL, 3 - at, 0, family) for at, family in enumerate((1, 2, 10))]  # AF_UNIX, AF_INET, AF_INET6
     + [(_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
 }
 
 
-def _ranges(sockets):
+def _ranges(sockets: bool) -> list[tuple[int, str]]:
     verdicts = {number: "deny" for number in kernel.numbers["deny"]}
     verdicts[kernel.numbers["socket"]] = "socket" if sockets else "deny"
     verdicts[kernel.numbers["clone"]] = "clone"
     verdicts[kernel.numbers["clone3"]] = "missing"
-    found, low = [], 0
+    found: list[tuple[int, str]] = []
+    low = 0
     for number in sorted(verdicts):
         if number > low:
             found.append((low, "allow"))
@@ -41,7 +46,7 @@ def _ranges(sockets):
     return [item for at, item in enumerate(found) if at == 0 or item[1] != found[at - 1][1]]
 
 
-def _search(ranges):
+def _search(ranges: list[tuple[int, str]]) -> list[tuple[int, int, int, int]]:
     if len(ranges) == 1:
         return _LEAVES[ranges[0][1]]
     middle = len(ranges) // 2
@@ -49,18 +54,21 @@ def _search(ranges):
     return [(_AT_LEAST, len(low), 0, ranges[middle][0])] + low + high
 
 
-def instructions(sockets=False):
-    """The filter as (code, jump if true, jump if false, operand). ``sockets`` allows ``socket(2)``
-    for local and IP sockets (others, AF_VSOCK say, aren't namespaced)."""
+def instructions(sockets: bool = False) -> list[tuple[int, int, int, int]]:
+    """The filter as (code, jump if true, jump if false, operand).
+
+    ``sockets`` allows ``socket(2)`` for local and IP sockets (others, AF_VSOCK say, aren't namespaced).
+    """
     head = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, kernel.numbers["arch"]), (_RETURN, 0, 0, _KILL)]
     head += [(_LOAD, 0, 0, 0), (_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _EPERM)]
     return head + _search(_ranges(sockets))
 
 
-def program(sockets=False):
+def program(sockets: bool = False) -> Any:
     """The filter as a ``sock_fprog`` for ``seccomp(2)``; it keeps its own memory alive."""
     code = b"".join(struct.pack("HBBI", *one) for one in instructions(sockets))
     memory = ctypes.create_string_buffer(code)
-    value = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(memory)))
+    fields = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(memory))
+    value: Any = ctypes.create_string_buffer(fields)
     value.memory = memory
     return value

@@ -8,17 +8,20 @@ What JSON has no type for crosses under a tag, an object with one key:
 
 ``pack`` looks at the real type of a value and refuses subclasses: an object that lies about itself
 can't cross. (``Counter``, ``defaultdict`` and ``OrderedDict`` cross as the plain dicts that they equal;
-they are read with ``dict``'s own methods.) The judge compares packed forms, so that it never builds, hashes or
-calls anything that an answer made.
+they are read with ``dict``'s own methods.) The judge compares packed forms, so that it never builds,
+hashes or calls anything that an answer made.
 """
 
 from __future__ import annotations
 
 import collections
 import re
-from typing import Any, List
 
 from .wire import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Rule", "matches", "pack", "unpack"]
 
@@ -64,13 +67,13 @@ _NONFINITE = ("nan", "inf", "-inf")
 _HEX = re.compile("(?:[0-9a-f]{2})*")
 
 
-def _items(value: Any) -> List[Any]:
+def _items(value: Any) -> list[Any]:
     if type(value) is not list:
         raise ValueError("a tag's items are a list")
     return value
 
 
-def _pairs(value: Any) -> List[List[Any]]:
+def _pairs(value: Any) -> list[list[Any]]:
     if any(type(pair) is not list or len(pair) != 2 for pair in _items(value)):
         raise ValueError("malformed !d")
     return value  # type: ignore[no-any-return]
@@ -138,10 +141,14 @@ def _untag(tag: str, value: Any, nonfinite: bool) -> Any:
 class Rule:
     """How a case's value is compared: ``exact``, ``float``, ``unordered`` or ``set``."""
 
-    __slots__ = ("compare", "rel_tol", "abs_tol", "allow_nonfinite")
+    __slots__ = ("abs_tol", "allow_nonfinite", "compare", "rel_tol")
 
     def __init__(
-        self, compare: str = "exact", rel_tol: float = 1e-9, abs_tol: float = 1e-9, allow_nonfinite: bool = False
+        self,
+        compare: str = "exact",
+        rel_tol: float = 1e-9,
+        abs_tol: float = 1e-9,
+        allow_nonfinite: bool = False,
     ) -> None:
         self.compare, self.rel_tol, self.abs_tol = compare, rel_tol, abs_tol
         self.allow_nonfinite = allow_nonfinite
@@ -158,13 +165,15 @@ def matches(reply: Any, expected: Any, rule: Rule) -> bool:
         return _close(reply, expected, rule, 0)
     if rule.compare in ("unordered", "set"):
         left, right = _elements(reply, rule), _elements(expected, rule)
-        if left is None or right is None or (type(reply) is not type(expected) and rule.compare == "unordered"):
+        if left is None or right is None:
             return False
-        return left == right if rule.compare == "unordered" else set(left) == set(right)
+        if rule.compare == "set":
+            return set(left) == set(right)
+        return type(reply) is type(expected) and left == right
     return _canonical(reply, rule, 0) == _canonical(expected, rule, 0)
 
 
-def _elements(value: Any, rule: Rule) -> "List[bytes] | None":
+def _elements(value: Any, rule: Rule) -> list[bytes] | None:
     if type(value) is dict and len(value) == 1:
         ((tag, value),) = value.items()
         if tag not in ("!t", "!s", "!z"):
@@ -214,7 +223,7 @@ def _canonical_tag(tag: str, item: Any, rule: Rule, depth: int) -> bytes:
     if tag in ("!s", "!z"):
         return name + b",".join(sorted({_canonical(element, rule, depth) for element in _items(item)}))
     if tag == "!d":
-        pairs = sorted((_canonical(key, rule, depth), _canonical(element, rule, depth)) for key, element in _pairs(item))
+        pairs = sorted((_canonical(k, rule, depth), _canonical(v, rule, depth)) for k, v in _pairs(item))
         if len({key for key, _ in pairs}) != len(pairs):
             raise ValueError("duplicate key")
         return name + b",".join([key + b":" + element for key, element in pairs])
@@ -229,7 +238,8 @@ def _close(reply: Any, expected: Any, rule: Rule, depth: int) -> bool:
             difference = abs(reply - expected)
         except OverflowError:
             return False
-        return difference <= max(rule.abs_tol, rule.rel_tol * abs(expected))
+        close: bool = difference <= max(rule.abs_tol, rule.rel_tol * abs(expected))
+        return close
     if type(expected) is list:
         return (
             type(reply) is list

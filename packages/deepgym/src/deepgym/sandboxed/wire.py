@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Tuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["MARK", "clean", "decode", "encode", "frame"]
 
@@ -28,14 +31,15 @@ def _finite(token: str) -> float:
     return value
 
 
-def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("duplicate key")
     return found
 
 
-_scan = json.JSONDecoder(parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique).scan_once
+_decoder: Any = json.JSONDecoder(parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
+_scan = _decoder.scan_once
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circular=False).encode
 
 

@@ -89,8 +89,6 @@ class Fault:
         in_play = self.phase.rank >= Phase.IN_PLAY.rank
         if self.kind in _OURS:
             return _OURS[self.kind]
-        if self.kind == "zygote":
-            return "policy_sandbox_failure"
         if self.kind == "timeout":
             return "solution_timeout" if in_play else "timeout"
         return "policy_sandbox_failure" if in_play else "sandbox_error"

@@ -65,8 +65,11 @@ class Pool:
         slot.close()
 
     def ready(self, number: int, verifier: bool) -> Slot | None:
-        """The slot, if its zygotes stand."""
+        """The slot, if its zygotes stand. One whose zygotes died meanwhile is done away with."""
         slot = self.slots.get(number)
+        if slot is not None and not slot.idle():
+            self.discard(slot)
+            slot = None
         return None if slot is None or (verifier and slot.verifier is None) else slot
 
     def prepare(self, number: int, verifier: bool) -> Slot:
@@ -89,7 +92,7 @@ class Pool:
         return slot
 
     def _drop(self) -> None:
-        for slot in self.slots.values():
+        for slot in list(self.slots.values()):
             slot.close()
         self.slots.clear()
         if self.manager is not None:
@@ -105,7 +108,7 @@ class Pool:
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's descriptors, and leave its zygotes alone."""
-        for slot in self.slots.values():
+        for slot in list(self.slots.values()):
             slot.forget()
         self.slots.clear()
         self._host.forget()

@@ -27,7 +27,7 @@ _STATUS_SIZE = 28
 #: Output that is read and thrown away before the run is ended.
 _MAX_OUTPUT = 256 << 20
 #: A tidy end is waited for this long before anything but the end is listened to.
-_QUIET = 0.004
+_QUIET = 0.008
 _KILL_GRACE = 10.0
 _TIDY = 0.05
 
@@ -36,7 +36,7 @@ class LocalProcess:
     """A started process; see ``deepgym.providers.base.Process``."""
 
     def __init__(self, sandbox: LocalSandbox, zygote: Zygote, limits: Limits, max_replies: int) -> None:
-        self.marked_at: float | None = None
+        self._mark: float | None = None
         self.replies, self.stdout, self.stderr = bytearray(), bytearray(), bytearray()
         self.truncated = self.overflow = False
         self.exit: Exit | None = None
@@ -62,6 +62,13 @@ class LocalProcess:
     def running(self) -> bool:
         """See the base class."""
         return self.exit is None
+
+    @property
+    def marked_at(self) -> float | None:
+        """See the base class. Looks into the channel, so that no mark is missed however the run ends."""
+        if self._mark is None and self._channel.fileno() >= 0:
+            self._read_channel(0)
+        return self._mark
 
     def place(self, plan: bytes, link: int | None) -> None:
         """Hand the process to its zygote. Raises ``OSError`` if the zygote is gone."""
@@ -113,10 +120,11 @@ class LocalProcess:
                 found = bytes(self.replies[self._read_lines : end])
                 self._read_lines = end + 1
                 return found
-            if self.marked_at is None:
+            marked = self.marked_at
+            if marked is None:
                 deadline = self._started + self._limits.setup
             else:
-                deadline = max(asked, self.marked_at) + timeout
+                deadline = max(asked, marked) + timeout
             left = deadline - time.monotonic()
             if self.exit is not None or left <= 0:
                 return None
@@ -213,16 +221,14 @@ class LocalProcess:
                 return
 
     def _take(self, data: bytes) -> None:
-        if self.marked_at is None and not self._setup_error:
+        if self._mark is None and not self._setup_error:
             self._head += data
             if self._head[:1] == b"!":
                 self._setup_error = self._head[1:2000].decode("utf-8", "replace")
                 return
             if len(self._head) < 9:
                 return
-            self.marked_at = (
-                int.from_bytes(self._head[1:9], "little") / 1e9 if self._head[:1] == MARK else None
-            )
+            self._mark = int.from_bytes(self._head[1:9], "little") / 1e9 if self._head[:1] == MARK else None
             data = bytes(self._head[9:])
         self.replies += data
         if len(self.replies) > self._max_replies:

@@ -48,6 +48,10 @@ class Slot:
         self.poll.register(zygote.fd, select.EPOLLIN)
         self.watch = _watch(zygote.answers)
 
+    def idle(self) -> bool:
+        """Whether its zygotes are ready for a run."""
+        return self.solution.idle() and (self.verifier is None or self.verifier.idle())
+
     def close(self) -> None:
         """End both zygotes and remove what they stood in."""
         for zygote in (self.solution, self.verifier):

@@ -24,7 +24,7 @@ __all__ = ["Manager", "Zygote"]
 _BOOT = (
     "import os,sys,types;keep=os.register_at_fork;os.register_at_fork=lambda **hooks:None;"
     "p=types.ModuleType('deepgym');p.__path__=[sys.argv[1]];sys.modules['deepgym']=p;"
-    "from deepgym.sandboxed.zygote import main;main(int(sys.argv[2]),keep)"
+    "from deepgym.sandboxed.manager import main;main(int(sys.argv[2]),keep)"
 )
 #: The whole environment of a manager. A fixed hash seed: the same answer should earn the same reward.
 _ENVIRONMENT = {
@@ -65,6 +65,16 @@ class Zygote:
     def __init__(self, control: socket.socket, pidfd: int, answers: int | None) -> None:
         self.control, self.pidfd, self.answers = control, pidfd, answers
         self.fd = control.fileno()
+
+    def idle(self) -> bool:
+        """Whether it lives and has nothing to say: ready for a run."""
+        try:
+            self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def start(self, plan: bytes, fds: list[int]) -> None:
         """Hand a run over. Raises ``OSError`` if the zygote is gone."""

@@ -1,0 +1,95 @@
+"""What both hosts of a run do: mark its channel, read framed texts, place files, end with a status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from .wire import MARK, decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "CHANNEL",
+    "CHUNK",
+    "LINK",
+    "exit_status",
+    "mark",
+    "place_files",
+    "print_exception",
+    "read_frame",
+    "read_head",
+]
+
+#: Descriptors that a run begins with: the supervisor's channel, and the link of solution and verifier.
+CHANNEL, LINK = 3, 4
+CHUNK = 65536
+
+
+def mark(channel: int = CHANNEL) -> None:
+    """Say on the channel that what follows handles the policy's text, and when that began."""
+    os.write(channel, MARK + time.monotonic_ns().to_bytes(8, "little"))
+
+
+def read_frame(channel: int, data: bytes = b"") -> tuple[bytes, bytes]:
+    """One framed message and what came after it. ``EOFError`` if the channel ends first."""
+    while True:
+        if len(data) >= 4:
+            end = int.from_bytes(data[:4], "little") + 4
+            if len(data) >= end:
+                return data[4:end], data[end:]
+        more = os.read(channel, CHUNK)
+        if not more:
+            raise EOFError("the channel ended before a whole frame")
+        data += more
+
+
+def read_head(channel: int) -> Any:
+    """The first frame, decoded, without touching what comes after it: that is the policy's."""
+    size = int.from_bytes(_exactly(channel, 4), "little")
+    return decode(_exactly(channel, size))
+
+
+def _exactly(channel: int, size: int) -> bytes:
+    data = os.read(channel, size)
+    while len(data) < size:
+        more = os.read(channel, size - len(data))
+        if not more:
+            raise EOFError("the channel ended before a whole frame")
+        data += more
+    return data
+
+
+def place_files(files: dict[str, str]) -> None:
+    """Write an environment's own files into the working directory."""
+    for name, text in files.items():
+        if os.path.dirname(name):
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+        with open(name, "w", encoding="utf-8", errors="surrogatepass", newline="") as target:
+            target.write(text)
+
+
+def exit_status(stop: SystemExit) -> int:
+    """The exit status that ``SystemExit`` asks for; text goes to stderr as the interpreter's would."""
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code & 255
+    sys.stderr.write("%s\n" % (stop.code,))
+    return 1
+
+
+def print_exception() -> None:
+    """The traceback in hand as the interpreter would print it, without the host's own frames."""
+    kind, error, trace = sys.exc_info()
+    if kind is None or error is None:
+        return
+    while trace is not None and trace.tb_frame.f_code.co_filename != "solution.py":
+        trace = trace.tb_next
+    try:
+        sys.excepthook(kind, error.with_traceback(trace), trace)
+    except BaseException:
+        pass
