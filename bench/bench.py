@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+import anyio
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from meter import Meter

@@ -251,7 +251,8 @@ def test_an_observer_that_raises_is_logged_and_changes_nothing(
 ) -> None:
     seen = Seen()
     batch = dg.run_batch(adding(1), [RIGHT, WRONG], observers=[Rude(), seen])
-    assert "please" in caplog.text and "Rude" in caplog.text
+    assert "please" in caplog.text
+    assert "Rude" in caplog.text
     assert [result.passed for result in batch.results] == [True, False]
     assert len(seen.results) == 2
 

@@ -4,7 +4,6 @@ Mutation testing (``nox -s mutation``) changes ``contract/verdict.py`` and ``con
 463 with mutmut 3.8.1. It doesn't touch the order of ``RULES``; ``test_the_order_of_the_rules_is_noticed`` does.
 """
 
-# ruff: noqa: E501 - a row is a line
 from __future__ import annotations
 
 import json

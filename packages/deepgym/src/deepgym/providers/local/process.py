@@ -121,10 +121,7 @@ class LocalProcess:
                 self._read_lines = end + 1
                 return found
             marked = self.marked_at
-            if marked is None:
-                deadline = self._started + self._limits.setup
-            else:
-                deadline = max(asked, marked) + timeout
+            deadline = self._started + self._limits.setup if marked is None else max(asked, marked) + timeout
             left = deadline - time.monotonic()
             if self.exit is not None or left <= 0:
                 return None
