@@ -46,7 +46,7 @@ MIX: list[tuple[str, str | None, float]] = [
 
 
 @needs_sandbox
-@pytest.mark.parametrize("parallel", [1, 2, 7])
+@pytest.mark.parametrize("parallel", [1, 7])
 def test_results_stand_in_the_order_of_the_outputs_whatever_failed(dg: DeepGym, parallel: int) -> None:
     batch = dg.run_batch(adding(1, wall=1.5), [answer for answer, _, _ in MIX], max_parallel=parallel)
     assert [(result.error_type, result.score) for result in batch.results] == [
@@ -93,7 +93,7 @@ def test_a_stream_yields_every_index_once(dg: DeepGym) -> None:
 
 @needs_sandbox
 def test_a_stream_yields_what_is_finished_first_unless_order_is_wanted(dg: DeepGym) -> None:
-    slow = "import time\ndef f(x):\n    time.sleep(3)\n    return x + 1"
+    slow = "import time\ndef f(x):\n    time.sleep(1.5)\n    return x + 1"
     assert [index for index, _ in dg.stream(adding(1), [slow, RIGHT], max_parallel=2)] == [1, 0]
     assert [
         index for index, _ in dg.stream(adding(1), [SLOW, RIGHT, RIGHT], max_parallel=2, ordered=True)
@@ -192,10 +192,9 @@ def test_a_deadline_that_holds_everything_changes_nothing(dg: DeepGym) -> None:
 
 @needs_sandbox
 def test_after_the_deadlines_last_start_no_run_starts_and_none_is_cut_off(dg: DeepGym) -> None:
-    """Worst case 2.5 s a run, deadline 6 s: slow runs of 1.2 s one by one can start until 3.5 s have gone."""
-    slow = "import time\ndef f(x):\n    time.sleep(1.2)\n    return x + 1"
-    wall = 2.0
-    batch = dg.run_batch(adding(1, wall=wall), [slow] * 8, max_parallel=1, deadline=8.5)
+    """Worst case 3.5 s a run, deadline 7 s: runs of 0.8 s one by one can start until 3.5 s have gone."""
+    slow = "import time\ndef f(x):\n    time.sleep(0.8)\n    return x + 1"
+    batch = dg.run_batch(adding(1, wall=1.5), [slow] * 8, max_parallel=1, deadline=7.0)
     outcomes = [result.error_type for result in batch.results]
     started = outcomes.index("deadline")
     assert 1 <= started < 8
@@ -279,6 +278,7 @@ class Crowd:
 @pytest.fixture(scope="module")
 def wide(local_sandbox: None, own_slots: str) -> Iterator[DeepGym]:
     with DeepGym(slots=4, max_parallel=3) as client:
+        client.run_batch(adding(1), [SLOW] * 4, max_parallel=4)
         yield client
 
 
@@ -286,8 +286,8 @@ def wide(local_sandbox: None, own_slots: str) -> Iterator[DeepGym]:
 @pytest.mark.parametrize(("asked", "most"), [(1, 1), (2, 2), (None, 3), (9, 4)])
 def test_no_more_runs_go_on_at_once_than_are_allowed(wide: DeepGym, asked: int | None, most: int) -> None:
     crowd = Crowd()
-    batch = wide.run_batch(adding(1), [SLOW] * 9, max_parallel=asked, observers=[crowd])
-    assert batch.passed == 9
+    batch = wide.run_batch(adding(1), [SLOW] * 6, max_parallel=asked, observers=[crowd])
+    assert batch.passed == 6
     assert crowd.most == most
 
 

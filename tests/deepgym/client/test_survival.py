@@ -305,11 +305,9 @@ def test_descriptors_processes_and_groups_dont_grow_over_many_mixed_runs(script:
         sys.stdin.read() if False else time.sleep(600)
     """)
     before = int(counting.said())
-    processes = counting.sandboxes()
     after = int(counting.said())
     assert after == before
-    assert counting.sandboxes() == processes
-    assert len(processes) == 5  # a manager, and for each of two slots two zygotes
+    assert len(counting.sandboxes()) == 5  # a manager, and for each of two slots two zygotes
 
 
 def test_a_killed_parents_slots_are_free_at_once(script: Callable[..., Any], tmp_path: Any) -> None:

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import time
 from typing import Any, Callable, Iterable, NoReturn
 
 from . import kernel, root, zygote
@@ -62,11 +63,19 @@ def _leave(groups: Iterable[str]) -> NoReturn:
     except ChildProcessError:
         pass
     for group in groups:
-        try:
-            os.rmdir(group)
-        except OSError:
-            pass
+        _remove(group)
     os._exit(0)
+
+
+def _remove(group: str) -> None:
+    """Remove a control group; the kernel lets go of its dead a moment after they are gone."""
+    for _ in range(200):
+        try:
+            return os.rmdir(group)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            time.sleep(0.01)
 
 
 def _isolate(privileged: bool) -> None:
