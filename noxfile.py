@@ -13,6 +13,8 @@ import nox
 
 ROOT = Path(__file__).parent
 CORE = "packages/deepgym"
+# Many tests wait for a limit, so more workers than cores are worth it.
+SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -85,9 +87,9 @@ def tests(session: nox.Session) -> None:
     if session.python is None:
         if MISSING:
             session.warn(f"not tested, for want of an interpreter: Python {', '.join(MISSING)}")
-        session.run("pytest", *session.posargs)
+        session.run("pytest", *SPREAD, *session.posargs)
     else:
-        session.run("pytest", *(session.posargs or ["tests/deepgym"]))
+        session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym"]))
 
 
 @nox.session
@@ -130,7 +132,7 @@ def lowest(session: nox.Session) -> None:
     constraints = Path(session.create_tmp()) / "lowest.txt"
     constraints.write_text("\n".join(_lowest(ROOT / CORE / "pyproject.toml")) + "\n", encoding="utf-8")
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", "--constraint", str(constraints))
-    session.run("pytest", *(session.posargs or ["-W", "default", "tests/deepgym"]))
+    session.run("pytest", *SPREAD, *(session.posargs or ["-W", "default", "tests/deepgym"]))
 
 
 @nox.session

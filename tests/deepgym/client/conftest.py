@@ -158,7 +158,8 @@ def script(local_sandbox: None, tmp_path: pathlib.Path) -> Iterator[Callable[...
     slots.mkdir()
 
     def start(text: str, command: list[str] | None = None, **options: Any) -> Script:
-        one = Script(tmp_path, text, options.pop("slots", str(slots)), command or [sys.executable], **options)
+        folder = options.pop("folder", tmp_path)
+        one = Script(folder, text, options.pop("slots", str(slots)), command or [sys.executable], **options)
         started.append(one)
         return one
 

@@ -8,8 +8,9 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
@@ -312,7 +313,7 @@ def _ordinary() -> tuple[list[str], dict[str, Any]]:
         f"/usr/bin/python{version}",
         f"/usr/local/bin/python{version}",
     ]
-    probe = "import sys; sys.path.insert(0, sys.argv[1]); import pydantic, anyio, tempfile"
+    probe = "import sys; sys.path.insert(0, sys.argv[1]); import pydantic, anyio"
     for candidate in candidates:
         try:
             subprocess.run(
@@ -324,22 +325,24 @@ def _ordinary() -> tuple[list[str], dict[str, Any]]:
     pytest.skip("an ordinary user can't read any interpreter with this package's dependencies")
 
 
+_UNSHARE = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
+
+
 @pytest.fixture
-def as_user(script: Callable[..., Any], tmp_path: pathlib.Path) -> Callable[[str], Any]:
+def as_user(script: Callable[..., Any]) -> Iterator[Callable[[str], Any]]:
+    """``script``, run by an ordinary user, in a folder that this user can read."""
     command, options = _ordinary()
-    if options:
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            os.chmod(folder, 0o755)
-        os.chown(tmp_path / "slots", 23456, 23456)
-    reason = subprocess.run(
-        [*command, "-c", "import os; os.unshare(0x10000000) if hasattr(os, 'unshare') else None"],
-        capture_output=True,
-        text=True,
-        **{key: value for key, value in options.items() if key != "path"},
-    )
-    if reason.returncode != 0:
-        pytest.skip("ordinary users get no namespaces here")
-    return lambda text: script(text, command, **options)
+    probe = {key: value for key, value in options.items() if key != "path"}
+    if subprocess.run([*command, "-c", _UNSHARE], check=False, **probe).returncode != 0:
+        pytest.skip("ordinary users get no user namespaces here")
+    with tempfile.TemporaryDirectory(prefix="deepgym-test-") as name:
+        folder = pathlib.Path(name)
+        slots = folder / "slots"
+        slots.mkdir()
+        if options:
+            folder.chmod(0o755)
+            os.chown(slots, 23456, 23456)
+        yield lambda text: script(text, command, folder=folder, slots=str(slots), **options)
 
 
 def test_an_ordinary_user_gets_the_same_verdicts(as_user: Callable[[str], Any]) -> None:

@@ -117,7 +117,7 @@ def test_a_float_that_isnt_finite_is_never_written(value: Any) -> None:
         encode(value)
 
 
-@pytest.mark.parametrize("value", [object(), {1}, b"x", 1j], ids=repr)
+@pytest.mark.parametrize("value", [pytest.param(object(), id="object"), {1}, b"x", 1j], ids=repr)
 def test_a_type_that_json_doesnt_have_is_never_written(value: Any) -> None:
     with pytest.raises(TypeError):
         encode(value)
