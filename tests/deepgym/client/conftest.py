@@ -75,7 +75,7 @@ class Script:
         path = folder / f"{self.marker}.py"
         path.write_text(_PREAMBLE + textwrap.dedent(text))
         path.chmod(0o644)
-        paths = [str(link), options.pop("path", "")]
+        paths = [str(link), options.pop("path", ""), os.environ.get("PYTHONPATH", "")]
         environ = {
             "PATH": os.environ.get("PATH", ""),
             "SLOTS": slots,

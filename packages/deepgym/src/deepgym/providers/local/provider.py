@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import sys
+import time
 import weakref
 
 import anyio
@@ -21,6 +24,10 @@ __all__ = ["LocalProvider"]
 
 #: Seconds that a newcomer waits while others wait for a slot; those who wait look twice as often.
 _BEAT = 0.002
+#: Seconds of waiting after which it is said.
+_SAY = 60
+
+_log = logging.getLogger(__name__)
 
 
 class LocalProvider:
@@ -106,8 +113,12 @@ class LocalProvider:
         try:
             # Newcomers see that somebody waits and hold back for one beat, so nobody starves.
             await anyio.sleep(_BEAT)
+            said = time.monotonic() + _SAY
             while (number := pool.take(alone)) is None:
                 await anyio.sleep(_BEAT / 2)
+                if time.monotonic() > said:
+                    said = math.inf
+                    _log.warning("waiting for one of this host's %d slots for %d s", self.slots, _SAY)
             return number
         finally:
             pool.end_waiting()

@@ -47,7 +47,7 @@ def interpreter() -> str:
 
 
 def _hidden() -> list[str]:
-    """What no sandbox may see wherever it is installed: packages, and this package's own data."""
+    """What no sandbox may see wherever it lies: packages, this package's own data, the user's own code."""
     found = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     found.add(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     if sys.prefix != sys.base_prefix:
@@ -56,7 +56,17 @@ def _hidden() -> list[str]:
     if spec is not None and spec.submodule_search_locations:
         found.update(spec.submodule_search_locations)
     found.update(glob.glob(os.path.join(sys.base_prefix, "lib*", "python3*", "site-packages")))
-    return sorted(found | {os.path.realpath(path) for path in found})
+    found.update(["/usr/src", "/usr/local/src", os.getcwd(), *filter(os.path.isdir, sys.path)])
+    found |= {os.path.realpath(path) for path in found}
+    return sorted(path for path in found if not _is_needed(path))
+
+
+def _is_needed(path: str) -> bool:
+    """Whether hiding ``path`` would hide the interpreter or its standard library."""
+    libraries = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "/usr/bin", "/usr/lib"]
+    needed = [os.path.realpath(one) for one in (*libraries, interpreter())]
+    inside = [os.path.join(one, "lib-dynload") for one in needed[:2]]
+    return path in inside or any((one + "/").startswith(path.rstrip("/") + "/") for one in needed)
 
 
 class Zygote:
