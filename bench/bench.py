@@ -56,10 +56,12 @@ def pss(pid: int) -> float:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """A process and its descendants, whichever of its threads started them."""
+    below: list[int] = []
     try:
-        with open(f"/proc/{pid}/task/{pid}/children") as children:
-            below = [int(child) for child in children.read().split()]
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as children:
+                below += [int(child) for child in children.read().split()]
     except OSError:
         return []
     return [pid, *(found for child in below for found in tree(child))]
@@ -132,15 +134,11 @@ def rates_report(runs: int) -> dict[str, float]:
             sum(map(pss, children)),
         )
     with DeepGym(slots=4) as client:
-        slow = "import time\ndef coin_change(coins, amount):\n    time.sleep(0.02)\n" + ANSWER.replace(
-            "def coin", "    def coin", 0
-        )
-        client.run_batch(VERIFIED, [ANSWER] * 8, max_parallel=4)
-        client.run_batch(VERIFIED, [slow] * 8, max_parallel=4)
-        pids = [pid for child in tree(os.getpid())[1:] for pid in [child]]
-        slots = max(1, len(client.provider._open.slots))
+        waits = ANSWER + "\nimport time\ntime.sleep(0.05)\n"
+        client.run_batch(VERIFIED, [waits] * 16, max_parallel=4)
+        slots = len(client.provider._open.slots)  # type: ignore[attr-defined]
         found["slots open"] = slots
-        found["memory a slot, MB"] = sum(map(pss, pids)) / slots
+        found["memory a slot, MB"] = sum(map(pss, tree(os.getpid())[1:])) / slots
     return found
 
 

@@ -303,7 +303,8 @@ def test_this_package_the_tests_and_other_packages_arent_visible(either: Look) -
 
 
 def test_no_folder_of_installed_packages_has_anything_in_it(either: Look) -> None:
-    roots = sorted({sys.base_prefix, *glob.glob("/usr/lib/python3*"), *glob.glob("/usr/local/lib/python3*")})
+    places = (f"{sys.base_prefix}/lib", f"{sys.base_prefix}/lib64", "/usr/lib", "/usr/local/lib")
+    roots = sorted({root for place in places for root in glob.glob(f"{place}/python3*")})
     here = [
         root
         for root in roots

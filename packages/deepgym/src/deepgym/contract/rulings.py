@@ -192,8 +192,9 @@ def flooded(facts: Facts) -> Ruling:
 
 
 def died(facts: Facts) -> Ruling:
-    """The answer's 0: it ended while a reply was owed."""
-    return Ruling("solution_error", _breakage(facts))
+    """The answer's 0: it ended, or stopped making sense, while a reply was owed."""
+    fault = facts.evidence.details.get("fault")
+    return Ruling("solution_error", fault if isinstance(fault, str) else _breakage(facts))
 
 
 def crashed(facts: Facts) -> Ruling:
