@@ -8,6 +8,7 @@ CPU milliseconds of the whole process tree, medians over interleaved rounds.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
@@ -21,9 +22,9 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent))
 
 from meter import Meter
-from steps import ANSWER, DECLARED, TRIVIAL, VERIFIED, Floor, Step, bwrap_start, judged, python_start
+from steps import ANSWER, DECLARED, TRIVIAL, VERIFIED, Floor, Step, awaited, bwrap_start, judged, python_start
 
-from deepgym import DeepGym, load_environment
+from deepgym import AsyncDeepGym, DeepGym, load_environment
 from deepgym.environments import load_suite
 from deepgym.providers.local import LocalProvider
 
@@ -69,6 +70,8 @@ def tree(pid: int) -> list[int]:
 
 def steps_report(meter: Meter, rounds: int) -> dict[str, dict[str, float]]:
     """The ladder."""
+    loop = asyncio.new_event_loop()
+    adg = AsyncDeepGym(slots=1)
     with DeepGym(slots=1) as client:
         steps: dict[str, Step] = {"python -I -S -c pass": python_start}
         bwrap = bwrap_start()
@@ -76,13 +79,17 @@ def steps_report(meter: Meter, rounds: int) -> dict[str, dict[str, float]]:
             steps["bwrap + the same"] = bwrap
         floor_provider = LocalProvider(slots=2)
         steps["floor"] = Floor(floor_provider)
-        steps["declared cases, 25 calls"] = judged(client, DECLARED, ANSWER)
-        steps["verifier program, 25 calls"] = judged(client, VERIFIED, ANSWER)
+        steps["declared cases, 25 calls"] = awaited(loop, adg, DECLARED, ANSWER)
+        steps["verifier program, 25 calls"] = awaited(loop, adg, VERIFIED, ANSWER)
+        steps["declared cases, sync client"] = judged(client, DECLARED, ANSWER)
+        steps["verifier program, sync client"] = judged(client, VERIFIED, ANSWER)
         coins = load_environment("coin_change")
         steps["coin_change, built in"] = judged(client, coins, coins.reference or "")
         steps["nothing"] = lambda: None
         found = interleaved(meter, steps, rounds)
         anyio.run(floor_provider.close)
+        loop.run_until_complete(adg.close())
+        loop.close()
     idle = found.pop("nothing")[0]
     start = found["python -I -S -c pass"][0] - idle
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import shutil
@@ -9,7 +10,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 
-from deepgym import Case, Cases, DeepGym, Environment, Program
+from deepgym import AsyncDeepGym, Case, Cases, DeepGym, Environment, Program
 from deepgym.providers.base import Spec
 from deepgym.providers.local import LocalProvider
 from deepgym.providers.local.sandbox import LocalSandbox
@@ -127,10 +128,20 @@ class Floor:
 
 
 def judged(client: DeepGym, env: Environment, answer: str) -> Step:
-    """One run through the public client, which must pass."""
+    """One run through the sync client, which must pass."""
 
     def step() -> None:
         result = client.run(env, answer)
+        assert result.passed, result
+
+    return step
+
+
+def awaited(loop: asyncio.AbstractEventLoop, client: AsyncDeepGym, env: Environment, answer: str) -> Step:
+    """One run through the async client in a loop of the caller's own, which must pass."""
+
+    def step() -> None:
+        result = loop.run_until_complete(client.run(env, answer))
         assert result.passed, result
 
     return step
