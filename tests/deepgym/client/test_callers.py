@@ -386,8 +386,8 @@ def f(x):
         "more": [status["NoNewPrivs"].strip(), status["Seccomp"].strip()],
         "tries": [attempt(lambda: socket.socket()), attempt(lambda: open("/x", "w")),
                   attempt(lambda: os.listdir("/proc/1/fd")), attempt(lambda: open("/proc/1/mem"))],
-        "calls": [libc.unshare(0x10000000), libc.mount(b"none", b"/work", b"tmpfs", 0, None),
-                  libc.umount2(b"/work", 2), libc.setuid(0)],
+        "calls": [libc.unshare(0x10000000), libc.mount(b"none", b"/box", b"tmpfs", 0, None),
+                  libc.umount2(b"/box", 2), libc.setuid(0)],
         "there": [path for path in ("/etc", "/home", "/sys", "/var") if os.path.lexists(path)],
         "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
     }))

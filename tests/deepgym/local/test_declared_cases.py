@@ -525,7 +525,7 @@ def test_a_drawn_case_isnt_visible_to_the_answer_before_it_is_asked(judged: Run)
     answer = """
 import gc, glob
 def f(x):
-    found = [path for path in glob.glob('/work/**', recursive=True)]
+    found = [path for path in glob.glob('/box/**', recursive=True)]
     print(found, 'a-word' + '-of-the-draw' in repr([o for o in gc.get_objects() if isinstance(o, (str, dict, list))]))
     return 0
 """

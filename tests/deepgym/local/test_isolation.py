@@ -85,7 +85,7 @@ def test_the_environment_is_clean(either: Look, monkeypatch: pytest.MonkeyPatch)
         "DEEPGYM_REPORT",
         "DEEPGYM_SOLUTION",
     }
-    assert found["HOME"] == "/work"
+    assert found["HOME"] == "/box"
 
 
 def test_a_new_client_takes_no_environment_with_it(
@@ -240,9 +240,9 @@ def test_loopback_of_one_run_isnt_that_of_another(dg: DeepGym, inside: Look) -> 
 def test_the_root_is_read_only_and_holds_no_more_than_the_system(either: Look) -> None:
     found = set(either("import os\nreturn os.listdir('/')"))
     home = sys.base_prefix.split("/")[1]
-    assert {"work", "proc", "dev", "usr", "tmp", "answer"} <= found
+    assert {"box", "proc", "dev", "usr", "tmp", "answer"} <= found
     system = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix"}
-    assert found - {"work", "proc", "dev", "usr", "tmp", "answer", home} <= system
+    assert found - {"box", "proc", "dev", "usr", "tmp", "answer", home} <= system
     writes = _attempts(
         either,
         "open('/x', 'w')",
@@ -252,7 +252,7 @@ def test_the_root_is_read_only_and_holds_no_more_than_the_system(either: Look) -
         "os.unlink('/usr/bin/env')",
         "os.rename('/usr', '/x')",
         "os.mkdir('/answer/x')",
-        "os.symlink('/work', '/x')",
+        "os.symlink('/box', '/x')",
     )
     assert set(writes) <= {"EROFS", "EACCES", "EPERM", "EBUSY", "EXDEV"}
 
@@ -260,7 +260,7 @@ def test_the_root_is_read_only_and_holds_no_more_than_the_system(either: Look) -
 def test_nothing_but_the_work_folder_is_mounted_to_be_written(either: Look) -> None:
     table = either("return open('/proc/self/mountinfo').read().splitlines()")
     writable = {line.split(" ")[4] for line in table if "ro" not in line.split(" ")[5].split(",")}
-    assert {path for path in writable if not path.startswith("/dev/")} == {"/proc", "/work"}
+    assert {path for path in writable if not path.startswith("/dev/")} == {"/proc", "/box"}
     unsafe = [line for line in table if "nosuid" not in line.split(" ")[5] and " /dev/" not in line]
     assert unsafe == []
 
@@ -386,7 +386,7 @@ def test_a_solution_cant_see_its_verifiers_files_or_processes(verified: Callable
         """
         import os
         def f():
-            places = ("expected/values.txt", "beside.txt", "/answer/solution", "/work/expected")
+            places = ("expected/values.txt", "beside.txt", "/answer/solution", "/box/expected")
             return [[path for path in places if os.path.exists(path)],
                     sorted(int(name) for name in os.listdir("/proc") if name.isdigit())]
         """,
@@ -563,17 +563,17 @@ def test_killing_everybody_ends_the_answer_alone(called: Callable[..., RunResult
     [
         "libc.unshare(0x10000000)",
         "libc.unshare(0x00020000)",
-        "libc.mount(b'none', b'/work', b'tmpfs', 0, None)",
-        "libc.umount2(b'/work', 2)",
+        "libc.mount(b'none', b'/box', b'tmpfs', 0, None)",
+        "libc.umount2(b'/box', 2)",
         "libc.umount2(b'/proc', 2)",
-        "libc.chroot(b'/work')",
+        "libc.chroot(b'/box')",
         "libc.setns(0, 0)",
         "libc.sethostname(b'x', 1)",
         "libc.setuid(0)",
         "libc.setgid(0)",
         "libc.setgroups(0, None)",
         "libc.personality(0x0040000)",
-        "libc.acct(b'/work/x')",
+        "libc.acct(b'/box/x')",
         "libc.syscall(321, 0, 0, 0)",
         "libc.syscall(425, 1, 0)",
         "libc.syscall(250, 0, 0, 0)",
@@ -599,7 +599,7 @@ def test_devices_are_few_and_harmless(either: Look) -> None:
     found = set(either("import os\nreturn os.listdir('/dev')"))
     assert found == {"null", "zero", "full", "random", "urandom", "shm", "fd"}
     assert len(either("return list(open('/dev/urandom', 'rb').read(8))")) == 8
-    assert _attempts(either, "os.mknod('/work/sda', 0o60600, os.makedev(8, 0))") == ["EPERM"]
+    assert _attempts(either, "os.mknod('/box/sda', 0o60600, os.makedev(8, 0))") == ["EPERM"]
 
 
 BOMBS = {

@@ -41,13 +41,13 @@ def then(one: DeepGym) -> Callable[[str, str], RunResult]:
 _FIND = """
 import os
 def f(x):
-    print([os.listdir(path) for path in ("/work", "/tmp", "/dev/shm", "/answer")])
+    print([os.listdir(path) for path in ("/box", "/tmp", "/dev/shm", "/answer")])
     return x + 1
 """
 
 
 @pytest.mark.parametrize(
-    "path", ["/work/left", "/tmp/left", "/dev/shm/left", "/work/.left", "/work/tmp/.left"], ids=str
+    "path", ["/box/left", "/tmp/left", "/dev/shm/left", "/box/.left", "/box/tmp/.left"], ids=str
 )
 def test_files_are_gone(then: Callable[[str, str], RunResult], path: str) -> None:
     result = then(f"open({path!r}, 'w').write('left')", _FIND)
@@ -152,7 +152,7 @@ def test_a_loopback_interface_that_was_up_is_down_in_the_next_run(one: DeepGym) 
         ("import sys\nsys.path.append('left')", "[p for p in __import__('sys').path if p == 'left']"),
         ("import sys\nsys.setrecursionlimit(55)", "__import__('sys').getrecursionlimit() == 55"),
         ("import os\nos.environ['LEFT'] = '1'", "__import__('os').environ.get('LEFT')"),
-        ("import os\nos.chdir('/')", "__import__('os').getcwd() != '/work'"),
+        ("import os\nos.chdir('/')", "__import__('os').getcwd() != '/box'"),
         ("import os\nos.umask(0o777)", "__import__('os').umask(0o22) == 0o777"),
         ("import builtins\nbuiltins.left = 1", "getattr(__import__('builtins'), 'left', None)"),
         ("import math\nmath.pi = 3", "__import__('math').pi == 3"),
@@ -218,7 +218,7 @@ def f(x):
     found = set()
     for _ in range(40):
         found.update(name for name in os.listdir("/proc") if name.isdigit())
-        for path in glob.glob("/work/**", recursive=True) + glob.glob("/answer/**") + glob.glob("/proc/[0-9]*/cwd/*"):
+        for path in glob.glob("/box/**", recursive=True) + glob.glob("/answer/**") + glob.glob("/proc/[0-9]*/cwd/*"):
             found.add(os.path.basename(path))
         time.sleep(0.01)
     print(sorted(found))

@@ -724,7 +724,7 @@ def test_files_that_a_solution_wrote_are_read_safely(verified: Run) -> None:
             os.makedirs("sub"); os.makedirs("folder")
             open("sub/b.txt", "w").write("below")
             os.mkfifo("fifo")
-            os.symlink("/work/a.txt", "link")
+            os.symlink("/box/a.txt", "link")
             os.symlink("loop", "loop")
     """
     result = verified(program, answer, wall=10.0)

@@ -19,7 +19,7 @@ _ATTACKS = {
     "writes outside its directory": "works(lambda: open('/usr/probe', 'w'))",
     "opens a socket": "works(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM))",
     "sees processes of the host": "sum(name.isdigit() for name in os.listdir('/proc')) > 3",
-    "uses more disk than allowed": "works(lambda: open('/work/full', 'wb').write(bytes(32 << 20)))",
+    "uses more disk than allowed": "works(lambda: open('/box/full', 'wb').write(bytes(32 << 20)))",
     "takes more memory than allowed": "works(lambda: bytearray(1 << 30))",
     "starts more processes than allowed": "works(lambda: [os.fork() or time.sleep(20) for _ in range(64)])",
     "runs as root or with capabilities": "os.getuid() == 0 or 'CapEff:\\t0000000000000000' not in status()",

@@ -52,8 +52,8 @@ class Plan:
         disk = "size=%d,nr_inodes=%d,mode=777" % (spec["disk"], spec["files"])
         self.places: list[_Call] = [
             _mount("proc", "/proc", NOSUID | NODEV | NOEXEC, None),
-            _mount("tmpfs", "/work", NOSUID | NODEV, _string(disk)),
-            (libc.chdir, (_string("/work"),)),
+            _mount("tmpfs", "/box", NOSUID | NODEV, _string(disk)),
+            (libc.chdir, (_string("/box"),)),
             (libc.mkdir, (_string("tmp"), 0o777)),
             (libc.chmod, (_string("tmp"), 0o1777)),
             (libc.setsid, ()),

@@ -2,7 +2,7 @@
 
 It holds the system's programs and libraries, the interpreter's own, a few device nodes, and nothing
 else: no home, no ``/etc``, no site-packages (an environment's expected values may be installed there).
-Each run gets its own ``/proc`` and its own sized tmpfs at ``/work`` on top.
+Each run gets its own ``/proc`` and its own sized tmpfs at ``/box`` on top.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def build(prefix: str, hidden: list[str], privileged: bool) -> None:
     kernel.mount("tmpfs", _SCRATCH, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
     for place in (_SCRATCH + "/empty", _SCRATCH + "/answers", STAGE):
         os.mkdir(place)
-    for name in ("work", "proc", "dev", "answer"):
+    for name in ("box", "proc", "dev", "answer"):
         os.mkdir(os.path.join(STAGE, name))
-    os.symlink("work/tmp", STAGE + "/tmp")
+    os.symlink("box/tmp", STAGE + "/tmp")
     for name, fd in sources.items():
         target = os.path.join(STAGE, name)
         if name in links:
@@ -100,7 +100,7 @@ def _make_devices(devices: dict[str, int], privileged: bool) -> None:
             open(dev + "/" + name, "w").close()
             kernel.mount("/proc/self/fd/%d" % devices[name], dev + "/" + name, None, BIND)
             os.close(devices[name])
-    os.symlink("/work", dev + "/shm")
+    os.symlink("/box", dev + "/shm")
     os.symlink("/proc/self/fd", dev + "/fd")
     if privileged:
         kernel.mount("none", dev, None, REMOUNT | BIND | NOSUID | NOEXEC | RDONLY)

@@ -29,7 +29,7 @@ _BOOT = (
 #: The whole environment of a manager. A fixed hash seed: the same answer should earn the same reward.
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/work",
+    "HOME": "/box",
     "TMPDIR": "/tmp",
     "LC_ALL": "C.UTF-8",
     "PYTHONHASHSEED": "0",
