@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepgym.contract.groups import group_advantages, judged_mean_fill
+from deepgym.contract.groups import group_advantages, group_seed, judged_mean_fill
 
 rewards = st.lists(st.none() | st.floats(0, 1), max_size=12)
 
@@ -66,3 +66,16 @@ def test_what_is_no_reward_is_an_error(bad: float) -> None:
     for use in (group_advantages, judged_mean_fill):
         with pytest.raises(ValueError, match="finite number or None"):
             use([0.5, bad])
+
+
+def test_siblings_share_a_seed_and_other_groups_have_another() -> None:
+    seed = group_seed(7, "coin_change", "prompt-1")
+    assert seed == group_seed(7, "coin_change", "prompt-1")
+    assert 0 <= seed < 1 << 63
+    others = [(8, "coin_change", "prompt-1"), (7, "two_sum", "prompt-1"), (7, "coin_change", "prompt-2")]
+    assert len({seed, *(group_seed(*other) for other in others)}) == 4
+    assert group_seed(7, "coin_change", 1) != group_seed(7, "coin_change", "1")
+
+
+def test_a_groups_seed_is_the_same_in_every_process() -> None:
+    assert group_seed(0, "e", "k") == 403631328258221502

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym, DeepGym
     from deepgym.environments import Environment
     from deepgym.models import BatchResult, RunResult
+    from deepgym.running.batch import Seeds
 
 __all__ = ["AsyncRewardFunction", "RewardFunction"]
 
@@ -36,7 +37,7 @@ class _Rewards:
         env: Envs | None = None,
         *,
         max_parallel: int | None = None,
-        seed: int | None = None,
+        seed: Seeds = None,
         deadline: float | None = None,
         extract: Extract = True,
         observers: Sequence[object] = (),
@@ -111,7 +112,7 @@ class RewardFunction(_Rewards):
         *,
         max_parallel: int | None = None,
         dg: DeepGym | None = None,
-        seed: int | None = None,
+        seed: Seeds = None,
         deadline: float | None = None,
         extract: Extract = True,
         observers: Sequence[object] = (),
@@ -201,7 +202,7 @@ class AsyncRewardFunction(_Rewards):
         *,
         max_parallel: int | None = None,
         dg: AsyncDeepGym | None = None,
-        seed: int | None = None,
+        seed: Seeds = None,
         deadline: float | None = None,
         extract: Extract = True,
         observers: Sequence[object] = (),

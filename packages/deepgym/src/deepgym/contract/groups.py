@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 
-__all__ = ["group_advantages", "judged_mean_fill"]
+__all__ = ["group_advantages", "group_seed", "judged_mean_fill"]
+
+
+def group_seed(run_seed: int, env_name: str, group_key: str | int) -> int:
+    """A seed for the drawn cases of one group, in [0, 2**63): the same for all its members, another for
+    another group, and the same in every process. For trainers that want new cases at each step.
+    """
+    text = f"{run_seed}\0{env_name}\0{type(group_key).__name__}\0{group_key}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
 
 
 def group_advantages(
