@@ -35,11 +35,11 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         config = decode(control.recv(1 << 16))
+        warm()  # first: the interpreter may stand in a place that the new root's scratch covers
+        os.register_at_fork = register_at_fork
         privileged = os.geteuid() == 0
         _isolate(privileged)
         root.build(config["prefix"], config["hidden"], privileged)
-        warm()
-        os.register_at_fork = register_at_fork
     except BaseException as error:
         control.send(b"!" + ("%s: %s" % (type(error).__name__, error)).encode()[:4000])
         os._exit(1)
