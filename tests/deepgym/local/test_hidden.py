@@ -11,7 +11,9 @@ import tempfile
 
 import pytest
 
-from deepgym.providers.local.zygotes import _hidden, interpreter
+from deepgym.exceptions import SandboxError
+from deepgym.providers.local.zygotes import Manager, _hidden, interpreter
+from deepgym.sandboxed import kernel
 
 
 def test_the_users_own_folder_is_hidden(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +49,31 @@ with DeepGym() as dg:
             [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60, check=False
         )
     assert (ran.stdout.strip(), ran.returncode) == ("True", 0), ran.stderr
+
+
+def test_an_interpreter_in_a_place_that_runs_have_for_themselves_is_refused(
+    local_sandbox: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its library couldn't be shown, and answers that import from it would be blamed."""
+    monkeypatch.setattr(sys, "base_prefix", "/tmp/python")
+    with pytest.raises(SandboxError, match="/tmp/python, a place that every run has for itself"):
+        Manager()
+
+
+def test_mount_points_with_odd_names_are_read_back() -> None:
+    assert kernel._ESCAPE.sub(kernel._unescaped, rb"/a\040b\134c") == b"/a b\\c"
+
+
+@pytest.mark.skipif(
+    os.path.realpath(os.__file__).startswith("/usr/"), reason="this interpreter's library is always shown"
+)
+def test_a_library_that_cant_be_shown_is_our_failure_and_no_answers(
+    local_sandbox: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "base_prefix", "/var/nowhere")
+    manager = Manager()
+    try:
+        with pytest.raises(SandboxError, match="library isn't visible"):
+            manager.zygote("solution", 0, None, [])
+    finally:
+        manager.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import struct
 from typing import Any
 
@@ -108,8 +109,16 @@ def bind(source: str, target: str) -> None:
 def _mounts_below(target: str) -> list[str]:
     target = os.path.realpath(target)
     with open("/proc/self/mountinfo", "rb") as table:
-        points = [line.split(b" ")[4].decode("unicode_escape") for line in table]
+        points = [os.fsdecode(_ESCAPE.sub(_unescaped, line.split(b" ")[4])) for line in table]
     return [point for point in points if point == target or point.startswith(target + "/")]
+
+
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    """Mountinfo writes spaces and the like in octal."""
+    return bytes((int(match.group(1), 8),))
 
 
 def pivot_root(new: str, old: str) -> None:

@@ -7,6 +7,7 @@ Each run gets its own ``/proc`` and its own sized tmpfs at ``/box`` on top.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 from collections.abc import Iterable
@@ -20,6 +21,8 @@ _SCRATCH = "/tmp"
 STAGE = _SCRATCH + "/root"
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "nix/store")
 _SYSTEM_ROOTS = ("/usr", "/bin", "/lib", "/lib64")
+#: What a run has of its own, so that nothing of the host can be shown there.
+_RUNS_OWN = ("/tmp", "/box", "/proc", "/dev", "/answer")
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 _PACKAGES = ("site-packages", "dist-packages")
 
@@ -61,6 +64,11 @@ def build(prefix: str, hidden: list[str], privileged: bool) -> None:
 def _interpreter(prefix: str) -> dict[str, int]:
     found = {}
     for base in {os.path.abspath(prefix), os.path.realpath(prefix)}:
+        if _is_below(base, _RUNS_OWN):
+            raise ValueError(
+                "the interpreter stands in %s, a place that every run has for itself; use one that is "
+                "installed elsewhere" % base
+            )
         for name in ("bin", "lib", "lib64"):
             path = os.path.join(base, name)
             if os.path.isdir(path) and not _is_below(os.path.realpath(path), _SYSTEM_ROOTS):
@@ -127,3 +135,6 @@ def enter(answer_of: int | None = None) -> None:
     kernel.pivot_root(".", ".")
     kernel.check(kernel.libc.umount2(b".", kernel.MNT_DETACH), "umount the old root")
     os.chdir("/")
+    if not os.path.exists(os.__file__):
+        # Every answer that imports from it would be blamed for what we failed to show.
+        raise OSError(errno.ENOENT, "the interpreter's library isn't visible in the sandbox", os.__file__)
