@@ -12,7 +12,7 @@ from typing import Any
 from deepgym.contract.evidence import CaseFact, Phase, Side
 from deepgym.environments.environment import Environment
 from deepgym.environments.verify import Cases, Program
-from deepgym.exceptions import VerifierError
+from deepgym.exceptions import SandboxError, VerifierError
 from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec
 from deepgym.sandboxed.values import unpack
 from deepgym.sandboxed.wire import decode
@@ -131,6 +131,11 @@ class Workshop:
                 continue
             await process.finish_requests()
             ended = await process.end(max(left, 0.0))
+            if process.marked_at is None and len(processes) > 1:
+                # The answer is in play since its first process, but this one failed before it read the answer.
+                raise SandboxError(
+                    f"a process for the remaining cases couldn't be set up: {ended.setup_error}"
+                )
             died = len(facts) < len(plan.requests)
         facts += [plan.fact(number, "unanswered") for number in range(len(facts) + 1, len(plan.requests) + 1)]
         self._close_declared(run, sandbox, processes, ended, facts, died)
