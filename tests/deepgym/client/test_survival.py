@@ -352,3 +352,28 @@ def _original_directory(slots: Any) -> Callable[[], str]:
     spec.loader.exec_module(fresh)
     found: Callable[[], str] = fresh._directory
     return found
+
+
+def test_a_process_without_descriptors_left_has_no_verdicts_and_leaks_none(
+    script: Callable[..., Any],
+) -> None:
+    running = script("""
+        import resource
+        dg, env = DeepGym(slots=1), environment()
+        assert dg.run(env, RIGHT).passed
+        have = len(os.listdir("/proc/self/fd"))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        verdicts, held = [], []
+        for room in range(8):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (have + room, hard))
+            (result,) = dg.run_batch(env, [RIGHT]).results
+            verdicts.append(result.reward)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        passed = dg.run(env, RIGHT).passed
+        say(json.dumps([verdicts, passed, len(os.listdir("/proc/self/fd")) - have]))
+    """)
+    verdicts, passed, grown = running.result()
+    assert verdicts[0] is None
+    assert set(verdicts) <= {None, 1.0}
+    assert passed
+    assert grown <= 0

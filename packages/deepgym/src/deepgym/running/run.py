@@ -132,7 +132,7 @@ class Workshop:
             await process.finish_requests()
             ended = await process.end(max(left, 0.0))
             if process.marked_at is None and len(processes) > 1:
-                # The answer is in play since its first process, but this one failed before it read the answer.
+                # In play since its first process, but this one failed before it read the answer.
                 raise SandboxError(
                     f"a process for the remaining cases couldn't be set up: {ended.setup_error}"
                 )

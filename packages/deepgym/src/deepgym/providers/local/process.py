@@ -52,10 +52,7 @@ class LocalProcess:
         self._drained = 0
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
-        self._out, out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._err, err = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(out, True)
-        os.set_blocking(err, True)
+        (self._out, out), (self._err, err) = _pipes()
         self._theirs: tuple[int, ...] = (theirs.detach(), out, err)
 
     @property
@@ -317,3 +314,18 @@ class LocalProcess:
             self._channel.close()
             os.close(self._out)
             os.close(self._err)
+
+
+def _pipes() -> list[tuple[int, int]]:
+    """Two pipes whose reading ends don't block. Leaves nothing open if there are no descriptors left."""
+    made: list[tuple[int, int]] = []
+    try:
+        for _ in range(2):
+            made.append(os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
+            os.set_blocking(made[-1][1], True)
+    except OSError:
+        for ends in made:
+            for fd in ends:
+                os.close(fd)
+        raise
+    return made
