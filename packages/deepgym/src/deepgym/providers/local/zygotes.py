@@ -156,8 +156,11 @@ class Manager:
             )
             theirs.close()
             pid, _ = _expect(ours, b"P", "a sandbox zygote")
-            pidfd = os.pidfd_open(int(pid[1:]))
+            with contextlib.suppress(ProcessLookupError):  # it ended already; its last word says why
+                pidfd = os.pidfd_open(int(pid[1:]))
             _, fds = _expect(ours, b"ready", "a sandbox zygote")
+            if pidfd < 0:
+                raise SandboxError("a sandbox zygote ended as soon as it was ready")
         except OSError as error:
             ours.close()
             theirs.close()
