@@ -69,13 +69,13 @@ def _leave(groups: Iterable[str]) -> NoReturn:
 
 def _remove(group: str) -> None:
     """Remove a control group; the kernel lets go of its dead a moment after they are gone."""
-    for _ in range(200):
+    for _ in range(400):
         try:
             return os.rmdir(group)
         except FileNotFoundError:
             return None
         except OSError:
-            time.sleep(0.01)
+            time.sleep(0.025)
 
 
 def _isolate(privileged: bool) -> None:
