@@ -690,3 +690,12 @@ def test_limits_reach_a_batch_of_mixed_answers_without_moving_its_siblings(dg: D
     batch = dg.run_batch(env, answers)
     assert [result.passed for result in batch.results] == [True, False] * 4
     assert all(result.has_verdict for result in batch.results)
+
+
+@pytest.mark.parametrize("number", [9, 11, 33, 34])
+def test_the_signal_that_ended_an_answer_stands_in_its_result(
+    called: Callable[..., RunResult], number: int
+) -> None:
+    """33 is also the code of "!", with which a zygote's own complaint begins."""
+    result = called(f"import os\nos.kill(os.getpid(), {number})\ndef f(x): return x + 1")
+    assert (result.error_type, result.solution_exit, result.score) == ("solution_error", -number, 0.0)

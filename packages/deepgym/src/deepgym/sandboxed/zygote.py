@@ -133,7 +133,8 @@ class Server:
             try:
                 reply = self.run(message, fds)
             except OSError as error:
-                reply = b"!" + str(error).encode()[:4000]
+                # Longer than a status, whose first byte can be any: the two are told apart by length.
+                reply = b"!" + str(error).encode()[:4000].ljust(STATUS.size)
             control.send(reply)
 
     def run(self, message: bytes, fds: tuple[int, ...]) -> bytes:

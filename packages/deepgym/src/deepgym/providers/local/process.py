@@ -268,7 +268,7 @@ class LocalProcess:
             self._read_channel(0)
             self._close()
             raise ZygoteDiedError("the zygote died during the run")
-        if len(message) != _STATUS_SIZE or message[:1] == b"!":
+        if len(message) != _STATUS_SIZE:
             self._setup_error = message[1:].decode("utf-8", "replace")
             self._finish(Exit(killed=self._killed, clock=self._clock))
             return
