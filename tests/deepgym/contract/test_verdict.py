@@ -442,3 +442,15 @@ def test_text_that_an_answer_wrote_is_bounded_and_valid() -> None:
     for text in (result.error, result.output, result.stderr):
         text.encode("utf-8")
     assert RunResult.model_validate_json(result.model_dump_json()) == result
+
+
+def test_what_the_verifiers_host_saw_of_the_solutions_end_is_the_error() -> None:
+    """A malformed reply isn't an end with a status; without a word for it the process's end is told."""
+    facts = {"in_play": True, "solution_died": True, "verifier": Side(exit_code=0)}
+    told = judge(Evidence(solution=Side(exit_code=0), details={"fault": "its reply was malformed"}, **facts))
+    assert (told.error_type, told.error) == ("solution_error", "its reply was malformed")
+    for details in ({}, {"fault": None}, {"fault": 3}):
+        untold = judge(Evidence(solution=Side(exit_code=7), details=details, **facts))
+        assert untold.error_type == "solution_error"
+        assert untold.error is not None
+        assert "status 7" in untold.error
