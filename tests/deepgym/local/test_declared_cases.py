@@ -36,6 +36,8 @@ def test_a_right_answer_passes(called: Run) -> None:
     assert (result.score, result.passed, result.error_type, result.reward) == (1.0, True, None, 1.0)
     assert outcomes(result) == ["passed"] * 3
     assert result.isolation == "namespaces"
+    assert set(result.enforced) == {"files", "network", "pids", "memory", "disk"}
+    assert result.enforced["files"] == result.enforced["network"] == result.enforced["disk"] == "enforced"
     assert result.solution_exit == 0
     assert result.exit_code is None
     assert result.execution_time_ms > 0

@@ -22,7 +22,7 @@ ENV = Environment(
 class Scripted:
     """Processes that come up as told: "silent" (marks and never replies), "broken" (never set up), "right"."""
 
-    name, id, isolation = "scripted", "scripted-0", "none"
+    name, id = "scripted", "scripted-0"
     capabilities = Capabilities(isolation="none")
 
     def __init__(self, *kinds: str) -> None:

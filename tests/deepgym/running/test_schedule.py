@@ -105,7 +105,7 @@ class FakeProvider:
 
 
 class FakeSandbox:
-    id, isolation = "fake-0", "none"
+    id, capabilities = "fake-0", Capabilities(isolation="none")
 
     def __init__(self, provider: FakeProvider, process: FakeProcess) -> None:
         self.provider, self.process = provider, process

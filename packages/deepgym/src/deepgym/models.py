@@ -107,6 +107,12 @@ class RunResult(_Result):
     sandbox_id: Line | None = None
     isolation: Line | None = None
     """The sandbox's tier, as its provider names it."""
+    enforced: dict[Line, Line] = {}
+    """What the sandbox enforced: ``files``, ``network``, ``pids``, ``memory`` and ``disk``, each ``enforced``
+    for the run as a whole, ``rlimit`` (for each process or file alone) or ``none``.
+    """
+    limit_scale: Finite = 1.0
+    """What the environment's time limits were multiplied by, where its own reference is slow on this host."""
     reward_components: Numbers = {}
     """Named parts of the reward. Empty without a verdict; none is positive after a model fault."""
     metrics: Numbers = {}

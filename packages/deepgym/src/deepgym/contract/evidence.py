@@ -102,6 +102,12 @@ class Evidence(_Fact):
     answer_sha256: str = ""
     sandbox_id: str | None = None
     isolation: str | None = None
+    enforced: dict[str, str] = {}
+    """What the sandbox enforced: files, network, pids, memory and disk, each ``enforced``, ``rlimit``
+    or ``none``.
+    """
+    limit_scale: float = 1.0
+    """What the environment's time limits were multiplied by on this host."""
     seed: int | None = None
 
     failure: Failure | None = None

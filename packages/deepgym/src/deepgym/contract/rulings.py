@@ -92,6 +92,8 @@ def result(facts: Facts, ruling: Ruling) -> RunResult:
         execution_time_ms=evidence.execution_time_ms,
         sandbox_id=evidence.sandbox_id,
         isolation=evidence.isolation,
+        enforced=evidence.enforced,
+        limit_scale=evidence.limit_scale,
         reward_components=ruling.reward_components,
         metrics=ruling.metrics,
         details=ruling.details,

@@ -12,7 +12,8 @@ attached. What a *policy* did to its own sandbox isn't an exception at all: it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Literal, Protocol
 
 from deepgym.contract.evidence import Clock, Fate
@@ -41,7 +42,10 @@ class ZygoteDiedError(SandboxDiedError):
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a provider's sandboxes enforce; stands in ``deepgym doctor``."""
+    """What a sandbox enforces; stands in every result and in ``deepgym doctor``.
+
+    ``enforced``: for a run as a whole. ``rlimit``: for each process, or file, alone. ``none``: not at all.
+    """
 
     isolation: str
     """The tier's name, as it stands in every result (``namespaces``, ``docker``, ...)."""
@@ -50,6 +54,11 @@ class Capabilities:
     pids: Enforcement = "none"
     memory: Enforcement = "none"
     disk: Enforcement = "none"
+
+    @cached_property
+    def enforced(self) -> dict[str, str]:
+        """All but the tier's name, as it stands in every result."""
+        return {name: value for name, value in asdict(self).items() if name != "isolation"}
 
 
 @dataclass(frozen=True)
@@ -172,7 +181,7 @@ class Sandbox(Protocol):
     """One place, used for one run and then closed."""
 
     id: str
-    isolation: str
+    capabilities: Capabilities
 
     async def start(self, job: Job) -> Process:
         """Place and start ``job``.

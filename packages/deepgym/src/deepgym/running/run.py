@@ -85,7 +85,8 @@ class Workshop:
         sandbox = await self.provider.open(spec)
         opened = time.monotonic()
         run.timings["open"] = (opened - began) * 1000.0
-        run.facts.update(sandbox_id=sandbox.id, isolation=sandbox.isolation)
+        run.facts.update(sandbox_id=sandbox.id, isolation=sandbox.capabilities.isolation)
+        run.facts.update(enforced=sandbox.capabilities.enforced)
         run.on_phase(Phase.OPENED)
         try:
             if plan is not None:

@@ -144,7 +144,7 @@ class FakeProvider:
 class FakeSandbox:
     """See ``deepgym.providers.base.Sandbox``."""
 
-    isolation = "fake"
+    capabilities = Capabilities(isolation="fake")
 
     def __init__(self, provider: FakeProvider, spec: Spec, id: str) -> None:
         self.id = id

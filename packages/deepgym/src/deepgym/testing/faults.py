@@ -167,7 +167,7 @@ class FaultyProvider:
 
 class _FaultySandbox:
     def __init__(self, provider: FaultyProvider, inner: Sandbox) -> None:
-        self.id, self.isolation = inner.id, inner.isolation
+        self.id, self.capabilities = inner.id, inner.capabilities
         self._provider, self._inner = provider, inner
         self._strikes: bool | None = None
 

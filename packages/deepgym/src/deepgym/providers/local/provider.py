@@ -17,7 +17,7 @@ from deepgym.providers.base import Capabilities, Spec
 
 from .cgroup import Group
 from .pool import Pool
-from .sandbox import LocalSandbox
+from .sandbox import LocalSandbox, enforced_by
 from .slots import cores
 
 __all__ = ["LocalProvider"]
@@ -64,17 +64,11 @@ class LocalProvider:
     def capabilities(self) -> Capabilities:
         """What is enforced here. Memory is a control group's where one can be made, else an rlimit's."""
         group = Group.make(f"deepgym-{os.getpid()}-probe")
-        memory = group is not None and group.bounds_memory
-        if group is not None:
-            group.remove()
-        return Capabilities(
-            isolation="namespaces",
-            files="enforced",
-            network="enforced",
-            pids="enforced",
-            memory="enforced" if memory else "rlimit",
-            disk="enforced",
-        )
+        try:
+            return enforced_by("namespaces", group)
+        finally:
+            if group is not None:
+                group.remove()
 
     async def open(self, spec: Spec) -> LocalSandbox:
         """A slot of this host; waits while all are taken.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from deepgym.exceptions import SandboxError
-from deepgym.providers.base import Job, Spec, ZygoteDiedError
+from deepgym.providers.base import Capabilities, Job, Spec, ZygoteDiedError
 from deepgym.sandboxed.wire import encode, frame
 
 from .cgroup import Group
@@ -32,11 +32,24 @@ _EVENT = struct.Struct("iIII")
 _SMALL = 4096
 
 
+def enforced_by(tier: str, group: Group | None) -> Capabilities:
+    """What the walls of a tier enforce, and beside them the control group, where there is one."""
+    return Capabilities(
+        isolation=tier,
+        files="enforced",
+        network="enforced",
+        pids="enforced" if group is not None and group.bounds_pids else "rlimit",
+        memory="enforced" if group is not None and group.bounds_memory else "rlimit",
+        disk="enforced",
+    )
+
+
 class Slot:
     """What a host slot keeps warm between runs: two zygotes, a group, an epoll, a watch."""
 
     def __init__(self, number: int, solution: Zygote, group: Group | None) -> None:
         self.number, self.solution, self.group = number, solution, group
+        self.capabilities = enforced_by("namespaces", group)
         self.verifier: Zygote | None = None
         self.verifier_group: Group | None = None
         self.poll = select.epoll()
@@ -86,11 +99,10 @@ def _watch(directory: int | None) -> int:
 class LocalSandbox:
     """See ``deepgym.providers.base.Sandbox``."""
 
-    isolation = "namespaces"
-
     def __init__(self, slot: Slot, spec: Spec, pool: Pool) -> None:
         self.id = f"local-{slot.number}"
         self.slot, self.spec, self.broken = slot, spec, False
+        self.capabilities = slot.capabilities
         self.poll = slot.poll
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.processes: list[LocalProcess] = []
