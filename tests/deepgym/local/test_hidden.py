@@ -57,7 +57,7 @@ def test_an_interpreter_in_a_place_that_runs_have_for_themselves_is_refused(
     """Its library couldn't be shown, and answers that import from it would be blamed."""
     monkeypatch.setattr(sys, "base_prefix", "/tmp/python")
     with pytest.raises(SandboxError, match="/tmp/python, a place that every run has for itself"):
-        Manager()
+        Manager("namespaces")
 
 
 def test_mount_points_with_odd_names_are_read_back() -> None:
@@ -71,7 +71,7 @@ def test_a_library_that_cant_be_shown_is_our_failure_and_no_answers(
     local_sandbox: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "base_prefix", "/var/nowhere")
-    manager = Manager()
+    manager = Manager("namespaces")
     try:
         with pytest.raises(SandboxError, match="library isn't visible"):
             manager.zygote("solution", 0, None, [])

@@ -13,13 +13,14 @@ import re
 import struct
 from typing import Any
 
-__all__ = ["call", "clone_arguments", "libc", "mount", "numbers", "pivot_root", "supported_machine"]
+__all__ = ["call", "clone_arguments", "libc", "mount", "numbers", "pivot_root"]
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 CLONE_VM, CLONE_PIDFD, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID = 0x100, 0x1000, 0x01000000, 0x00200000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_GET_TID_ADDRESS = 1, 4, 24, 38, 40
+PR_SET_CHILD_SUBREAPER = 36
 MNT_DETACH = 2
 
 _X86: dict[str, Any] = {
@@ -32,6 +33,12 @@ _X86: dict[str, Any] = {
         175, 313, 176, 304, 303, 300, 428, 429, 430, 431, 432, 433, 442, 438, 312, 135, 163, 167, 168, 169,
         227, 159, 305, 179, 103, 153, 172, 173, 447, 444, 445, 446,
     ],
+    "shared": [29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241],
+    "owned": [
+        90, 91, 268, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 452, 463, 466, 469,
+        141, 251, 279, 256, 440, 448,
+    ],
+    "own": [302, 203, 144, 142, 314],
 }  # fmt: skip
 _ARM: dict[str, Any] = {
     "arch": 0xC00000B7,
@@ -43,6 +50,12 @@ _ARM: dict[str, Any] = {
         105, 273, 106, 265, 264, 262, 428, 429, 430, 431, 432, 433, 442, 438, 272, 92, 89, 224, 225, 142,
         112, 171, 266, 60, 116, 58, 447, 444, 445, 446,
     ],
+    "shared": [194, 195, 196, 197, 190, 191, 192, 193, 186, 187, 188, 189, 180, 181],
+    "owned": [
+        52, 53, 54, 55, 88, 5, 6, 7, 14, 15, 16, 452, 463, 466, 469,
+        140, 30, 239, 238, 440, 448,
+    ],
+    "own": [261, 122, 119, 118, 274],
 }  # fmt: skip
 #: In the order of the tables: ptrace, process_vm_readv, process_vm_writev, mount, umount2, unshare,
 #: setns, pivot_root, chroot, bpf, keyctl, add_key, request_key, userfaultfd, perf_event_open, io_uring
@@ -50,12 +63,12 @@ _ARM: dict[str, Any] = {
 #: name_to_handle_at, fanotify_init, open_tree, move_mount, fsopen, fsconfig, fsmount, fspick,
 #: mount_setattr, pidfd_getfd, kcmp, personality, acct, swapon, swapoff, reboot, clock_settime, adjtimex,
 #: clock_adjtime, quotactl, syslog, vhangup, (x86: iopl, ioperm,) memfd_secret, landlock (3).
+#: ``shared`` outlives a process where there is no ipc namespace: System V and POSIX queues and the like.
+#: ``owned`` reaches what the same user owns elsewhere: chmod, chown, utime, setxattr, removexattr and
+#: file_setattr in all their forms, setpriority, ioprio_set, move_pages, migrate_pages, process_madvise,
+#: process_mrelease. ``own`` takes a process id: prlimit64, sched_setaffinity, sched_setscheduler,
+#: sched_setparam, sched_setattr.
 _TABLES = {"x86_64": _X86, "aarch64": _ARM}
-
-
-def supported_machine() -> bool:
-    """Whether this kernel's machine is one whose numbers stand here."""
-    return platform.machine() in _TABLES
 
 
 numbers = _TABLES.get(platform.machine(), _X86)
@@ -71,6 +84,12 @@ def check(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, "%s: %s" % (what, os.strerror(number)))
     return result
+
+
+def complaint(error: BaseException) -> bytes:
+    """What is sent in place of the awaited message when a step failed: ``!``, its errno, its text."""
+    number = getattr(error, "errno", None) or 0
+    return b"!%d %s" % (number, ("%s: %s" % (type(error).__name__, error)).encode()[:4000])
 
 
 def call(name: str, *arguments: Any) -> int:

@@ -7,18 +7,28 @@ and, on request, clones zygotes. It ends with its supervisor, the zygotes with i
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import select
 import signal
 import socket
 import time
-from typing import Any, Callable, Iterable, NoReturn
+from typing import Any, Callable, Collection, NoReturn
 
-from . import kernel, root, zygote
+from . import kernel, zygote
+from .beside import Beside
+from .namespaces import Namespaces
 from .warm import warm
 from .wire import decode
+from .zygote import Setting
 
 __all__ = ["main"]
+
+_SETTINGS: dict[str, Callable[[], Setting]] = {
+    "namespaces": Namespaces,
+    "landlock": lambda: Beside(walls=True),
+    "unsafe": lambda: Beside(walls=False),
+}
 
 
 def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
@@ -28,7 +38,6 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
     ``random`` is seeded per run instead.
     """
     control = socket.socket(fileno=fd)
-    groups: set[str] = set()
     parent = os.pidfd_open(os.getppid())
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -37,34 +46,107 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
         config = decode(control.recv(1 << 16))
         warm()  # first: the interpreter may stand in a place that the new root's scratch covers
         os.register_at_fork = register_at_fork
-        privileged = os.geteuid() == 0
-        _isolate(privileged)
-        root.build(config["prefix"], config["hidden"], privileged)
+        setting = _SETTINGS[config["tier"]]()
+        setting.prepare(config)
     except BaseException as error:
-        control.send(b"!" + ("%s: %s" % (type(error).__name__, error)).encode()[:4000])
+        control.send(kernel.complaint(error))
         os._exit(1)
     control.send(b"ready")
-    watch = select.poll()
-    watch.register(control, select.POLLIN)
-    watch.register(parent, select.POLLIN)
+    Manager(control, parent, setting).serve()
+
+
+class Manager:
+    """Clones zygotes on request, and sees to what they leave."""
+
+    def __init__(self, control: socket.socket, parent: int, setting: Setting) -> None:
+        self.control, self.parent, self.setting = control, parent, setting
+        self.groups: set[str] = set()
+        self.zygotes: dict[int, int] = {}
+        self.watch = select.poll()
+        self.watch.register(control, select.POLLIN)
+        self.watch.register(parent, select.POLLIN)
+
+    def serve(self) -> NoReturn:
+        """Until the supervisor is gone."""
+        while True:
+            for ready, _ in self.watch.poll():
+                if ready in self.zygotes:
+                    self._bury(ready)
+                elif ready == self.parent or not self._request():
+                    self._leave()
+
+    def _bury(self, ended: int) -> None:
+        """A zygote ended: so must what it had forked, where no namespace sees to that."""
+        self.watch.unregister(ended)
+        os.close(ended)
+        del self.zygotes[ended]
+        _kill_children(self.zygotes.values())
+
+    def _leave(self) -> NoReturn:
+        """End every zygote, wait for them, and remove what they stood in."""
+        _kill_children(())
+        for group in self.groups:
+            _remove(group)
+        self.setting.leave()
+        os._exit(0)
+
+    def _request(self) -> bool:
+        """Clone one zygote, as asked. ``False`` when the supervisor is gone."""
+        size = array.array("i").itemsize
+        message, ancillary, _, _ = self.control.recvmsg(4096, socket.CMSG_SPACE(size))
+        if not message:
+            return False
+        request: dict[str, Any] = decode(message)
+        fd = array.array("i", ancillary[0][2][:size])[0]
+        fds = [fd]
+        pid = -1
+        try:
+            place = self.setting.answers(request["slot"]) if request["role"] == "verifier" else None
+            if place is not None:
+                fds.append(place)
+            ready, go = os.pipe()
+            fds += [ready, go]
+            pid = zygote.clone(kernel.clone_arguments(self.setting.namespaces))
+            if pid == 0:
+                for unused in (go, self.control.fileno(), self.parent, *self.zygotes):
+                    os.close(unused)
+                zygote.live(fd, ready, place, self.setting, request)
+            if pid < 0:
+                raise OSError(-pid, "clone: " + os.strerror(-pid))
+            self._settle_in(pid, fd, request)
+            os.write(go, b"x")
+        except OSError as error:
+            socket.socket(fileno=os.dup(fd)).send(kernel.complaint(error))
+            if pid > 0:
+                os.kill(pid, signal.SIGKILL)
+        for used in fds:
+            os.close(used)
+        return True
+
+    def _settle_in(self, pid: int, fd: int, request: dict[str, Any]) -> None:
+        """What a new zygote can't do itself: say its pid outside, join its control groups, map its ids."""
+        ended = os.pidfd_open(pid)
+        self.zygotes[ended] = pid
+        self.watch.register(ended, select.POLLIN)
+        socket.socket(fileno=os.dup(fd)).send(b"P%d" % pid)
+        for path in request.get("cgroups", []):
+            self.groups.add(os.path.dirname(path))
+            with open(path, "w") as procs:
+                procs.write(str(pid))
+        self.setting.settle_in(pid, request)
+
+
+def _kill_children(spared: Collection[int]) -> None:
+    """End all children but ``spared``, and what comes back to this process when they are gone."""
     while True:
-        for ready, _ in watch.poll():
-            if ready == parent or not _request(control, privileged, parent, groups):
-                _leave(groups)
-
-
-def _leave(groups: Iterable[str]) -> NoReturn:
-    """End every zygote, wait for them, and remove the control groups they stood in."""
-    with open("/proc/self/task/%d/children" % os.getpid()) as children:
-        for pid in children.read().split():
-            os.kill(int(pid), signal.SIGKILL)
-    try:
-        os.wait()  # SIGCHLD is ignored, so this returns (by an error) when all are gone
-    except ChildProcessError:
-        pass
-    for group in groups:
-        _remove(group)
-    os._exit(0)
+        with open("/proc/self/task/%d/children" % os.getpid()) as children:
+            doomed = [pid for pid in map(int, children.read().split()) if pid not in spared]
+        if not doomed:
+            return
+        for pid in doomed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.001)
 
 
 def _remove(group: str) -> None:
@@ -76,61 +158,3 @@ def _remove(group: str) -> None:
             return None
         except OSError:
             time.sleep(0.025)
-
-
-def _isolate(privileged: bool) -> None:
-    if privileged:
-        kernel.check(kernel.libc.unshare(kernel.NEWNS), "unshare mount namespace")
-        return
-    uid, gid = os.getuid(), os.getgid()
-    kernel.check(kernel.libc.unshare(kernel.NEWUSER | kernel.NEWNS), "unshare user namespace")
-    _map_ids("self", "0 %d 1" % uid, "0 %d 1" % gid, True)
-
-
-def _map_ids(process: str, uids: str, gids: str, deny_groups: bool) -> None:
-    for name, text in (("setgroups", "deny" if deny_groups else None), ("uid_map", uids), ("gid_map", gids)):
-        if text is not None:
-            with open("/proc/%s/%s" % (process, name), "w") as target:
-                target.write(text)
-
-
-def _request(control: socket.socket, privileged: bool, parent: int, groups: set[str]) -> bool:
-    """Clone one zygote, as asked. ``False`` when the supervisor is gone."""
-    size = array.array("i").itemsize
-    message, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(size))
-    if not message:
-        return False
-    request: dict[str, Any] = decode(message)
-    fd = array.array("i", ancillary[0][2][:size])[0]
-    place = root.answers(request["slot"]) if request["role"] == "verifier" else None
-    ready, go = os.pipe()
-    pid = zygote.clone(kernel.clone_arguments(zygote.NAMESPACES))
-    if pid == 0:
-        for unused in (go, control.fileno(), parent):
-            os.close(unused)
-        zygote.live(fd, ready, place, request, privileged)
-    os.close(ready)
-    try:
-        if pid < 0:
-            raise OSError(-pid, "clone: " + os.strerror(-pid))
-        _settle_in(pid, fd, request, privileged, groups)
-        os.write(go, b"x")
-    except OSError as error:
-        socket.socket(fileno=os.dup(fd)).send(b"!" + str(error).encode()[:4000])
-        if pid > 0:
-            os.kill(pid, signal.SIGKILL)
-    for used in (go, fd) if place is None else (go, fd, place):
-        os.close(used)
-    return True
-
-
-def _settle_in(pid: int, fd: int, request: dict[str, Any], privileged: bool, groups: set[str]) -> None:
-    """What a new zygote can't do itself: say its pid outside, join its control groups, map its ids."""
-    span, base = ("65536", request["uid"]) if privileged else ("1", 0)
-    socket.socket(fileno=os.dup(fd)).send(b"P%d" % pid)
-    for path in request.get("cgroups", []):
-        groups.add(os.path.dirname(path))
-        with open(path, "w") as procs:
-            procs.write(str(pid))
-    ids = "0 %d %s" % (base, span)
-    _map_ids(str(pid), ids, ids, not privileged)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from . import kernel
 from .kernel import BIND, NODEV, NOEXEC, NOSUID, PRIVATE, RDONLY, REC, REMOUNT
 
-__all__ = ["STAGE", "answers", "build", "enter"]
+__all__ = ["STAGE", "answers", "build", "enter", "packages", "shown"]
 
 _SCRATCH = "/tmp"
 STAGE = _SCRATCH + "/root"
@@ -39,8 +39,8 @@ def build(prefix: str, hidden: list[str], privileged: bool) -> None:
         OSError: a mount was refused; the text names it.
     """
     kernel.mount("none", "/", None, REC | PRIVATE)
-    sources = {name: os.open("/" + name, os.O_PATH) for name in _SYSTEM if os.path.isdir("/" + name)}
-    sources.update(_interpreter(prefix))
+    _refuse_runs_own(prefix)
+    sources = {name: os.open("/" + name, os.O_PATH) for name in shown(prefix)}
     links = {name: os.readlink("/" + name) for name in _SYSTEM if os.path.islink("/" + name)}
     devices = {} if privileged else {name: os.open("/dev/" + name, os.O_PATH) for name in _DEVICES}
     kernel.mount("tmpfs", _SCRATCH, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
@@ -61,19 +61,36 @@ def build(prefix: str, hidden: list[str], privileged: bool) -> None:
     _make_devices(devices, privileged)
 
 
-def _interpreter(prefix: str) -> dict[str, int]:
-    found = {}
-    for base in {os.path.abspath(prefix), os.path.realpath(prefix)}:
+def shown(prefix: str) -> list[str]:
+    """Directories, without the leading slash, that a sandbox can read: the system's and the interpreter's."""
+    found = [name for name in _SYSTEM if os.path.isdir("/" + name)]
+    for base in sorted({os.path.abspath(prefix), os.path.realpath(prefix)}):
+        for name in ("bin", "lib", "lib64"):
+            path = os.path.join(base, name)
+            if os.path.isdir(path) and not _is_below(os.path.realpath(path), _SYSTEM_ROOTS):
+                found.append(path.lstrip("/"))
+    return found
+
+
+def packages(roots: Iterable[str]) -> set[str]:
+    """Directories of installed packages below ``roots``."""
+    depths = ("", "*/", "*/*/", "*/*/*/")
+    return {
+        path
+        for root in roots
+        for name in _PACKAGES
+        for depth in depths
+        for path in glob.glob(os.path.join(root, depth + name))
+    }
+
+
+def _refuse_runs_own(prefix: str) -> None:
+    for base in (os.path.abspath(prefix), os.path.realpath(prefix)):
         if _is_below(base, _RUNS_OWN):
             raise ValueError(
                 "the interpreter stands in %s, a place that every run has for itself; use one that is "
                 "installed elsewhere" % base
             )
-        for name in ("bin", "lib", "lib64"):
-            path = os.path.join(base, name)
-            if os.path.isdir(path) and not _is_below(os.path.realpath(path), _SYSTEM_ROOTS):
-                found[path.lstrip("/")] = os.open(path, os.O_PATH)
-    return found
 
 
 def _is_below(path: str, roots: Iterable[str]) -> bool:
@@ -83,11 +100,7 @@ def _is_below(path: str, roots: Iterable[str]) -> bool:
 def _hide(hidden: list[str], sources: Iterable[str]) -> None:
     """Cover packages that are installed in what was bound, and what the caller wants hidden."""
     roots = [os.path.join(STAGE, name) for name in sources if not os.path.islink(os.path.join(STAGE, name))]
-    targets: set[str] = set()
-    for root in roots:
-        for name in _PACKAGES:
-            for depth in ("", "*/", "*/*/", "*/*/*/"):
-                targets.update(glob.glob(os.path.join(root, depth + name)))
+    targets = packages(roots)
     targets.update(STAGE + path for path in hidden if _is_below(STAGE + path, roots))
     for target in sorted(targets):
         if os.path.isdir(target) and not os.path.islink(target):

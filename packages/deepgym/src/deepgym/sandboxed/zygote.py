@@ -1,20 +1,14 @@
-"""Zygotes: warm interpreters that fork one isolated child per run.
+"""Zygotes: warm interpreters that fork one child per run.
 
-Each is pid 1 of its own user, pid, mount, network, ipc, uts and cgroup namespaces, in a root of its own.
-It runs one child at a time:
-
-    a placeholder that is pid 1 of the run's pid namespace (killing it ends everything in the run)
-    the child itself, in fresh mount, ipc and network namespaces, on a sized tmpfs, without privileges
-
-Nothing that a run may not see passes through here: a zygote hands descriptors on, and the answer's
-text goes over the run's own channel. A zygote ends with its manager.
+A zygote is cloned from the manager, ``Setting`` says into what: namespaces of its own, or beside everybody
+else's processes. It runs one child at a time. Nothing that a run may not see passes through here: a zygote
+hands descriptors on, and the answer's text goes over the run's own channel. A zygote ends with its manager.
 """
 
 from __future__ import annotations
 
 import array
 import ctypes
-import mmap
 import os
 import random
 import select
@@ -24,20 +18,44 @@ import struct
 import sys
 from typing import Any, NoReturn
 
-from . import kernel, limits, root, solution_host, verifier_host
+from . import kernel, solution_host, verifier_host
 from .host import CHANNEL, exit_status, print_exception
-from .proxy import ANSWER
-from .warm import settle
 from .wire import decode
 
-__all__ = ["NAMESPACES", "STATUS", "Server", "clone", "live"]
+__all__ = ["STATUS", "Server", "Setting", "clone", "live"]
 
 #: What a zygote says of an ended run: wait status, peak KiB, user and system CPU microseconds.
 STATUS = struct.Struct("<iqqq")
-#: What a zygote is cloned with: every namespace there is but one, time.
-NAMESPACES = kernel.NEWUSER | kernel.NEWPID | kernel.NEWNS | kernel.NEWNET | kernel.NEWIPC | kernel.NEWUTS
-NAMESPACES |= kernel.NEWCGROUP
 _RESERVED = 16
+
+
+class Setting:
+    """Where the zygotes of a manager stand, and what walls their runs have. One per manager."""
+
+    #: Namespaces that a zygote is cloned into.
+    namespaces = 0
+
+    def prepare(self, config: dict[str, Any]) -> None:
+        """In the manager, once. Raises ``OSError`` where this host refuses a step."""
+        raise NotImplementedError
+
+    def answers(self, slot: int) -> int:
+        """In the manager: a descriptor of the directory that a slot's verifier finds answers in."""
+        raise NotImplementedError
+
+    def settle_in(self, pid: int, request: dict[str, Any]) -> None:
+        """In the manager: what a new zygote can't do itself."""
+
+    def enter(self, request: dict[str, Any]) -> str:
+        """In a new zygote: go where runs are forked; the path at which a verifier finds the answer."""
+        raise NotImplementedError
+
+    def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Server:
+        """In a new zygote: its loop."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """In the manager, when all zygotes are gone."""
 
 
 def clone(arguments: tuple[Any, ...]) -> int:
@@ -55,7 +73,7 @@ def clone(arguments: tuple[Any, ...]) -> int:
     return pid if pid > 0 else -number
 
 
-def live(fd: int, ready: int, place: int | None, request: dict[str, Any], privileged: bool) -> NoReturn:
+def live(fd: int, ready: int, place: int | None, setting: Setting, request: dict[str, Any]) -> NoReturn:
     """A new zygote's life.
 
     ``fd`` is its control socket, ``ready`` says that the manager has done its part, ``place`` is where a
@@ -67,57 +85,62 @@ def live(fd: int, ready: int, place: int | None, request: dict[str, Any], privil
         if os.read(ready, 1) != b"x":
             os._exit(0)
         os.close(ready)
-        if privileged:
-            os.setresgid(0, 0, 0)
-            os.setgroups([])
-            os.setresuid(0, 0, 0)
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if request.get("cpu") is not None:
             os.sched_setaffinity(0, {request["cpu"]})
-        root.enter(None if place is None else request["slot"])
+        answer = setting.enter(request)
         if place is not None:
-            os.environ.update(DEEPGYM_REPORT=str(CHANNEL), DEEPGYM_SOLUTION=ANSWER)
-        socket.sethostname("sandbox")
+            os.environ.update(DEEPGYM_REPORT=str(CHANNEL), DEEPGYM_SOLUTION=answer)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         kernel.drop_bounding_set()
         null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        server = Server(control, place is not None, privileged, null)
+        server = setting.server(control, null, request)
         rights = array.array("i", [] if place is None else [place])
         control.sendmsg([b"ready"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else [])
         if place is not None:
             os.close(place)
     except BaseException as error:
-        control.send(b"!" + ("%s: %s" % (type(error).__name__, error)).encode()[:4000])
+        control.send(kernel.complaint(error))
         os._exit(1)
     server.serve()
 
 
 class Server:
-    """A zygote's loop: receive descriptors, start one child, wait or kill, say how it ended."""
+    """A zygote's loop: receive descriptors, start one child, wait or kill, say how it ended.
 
-    def __init__(self, control: socket.socket, verifier: bool, privileged: bool, null: int) -> None:
+    What is beside the child (namespaces, a directory) is for those who implement ``start``, ``kill`` and
+    ``clear``.
+    """
+
+    def __init__(self, control: socket.socket, verifier: bool, null: int) -> None:
         self.control, self.verifier, self.null = control, verifier, null
-        self.privileged = privileged
-        self.plans: dict[bytes, limits.Plan] = {}
+        self.plans: dict[bytes, Any] = {}
         while os.dup(null) < _RESERVED:
             pass
-        self.pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
-        # Private: what a run writes there must reach neither its first process nor a later run.
-        self.stack = mmap.mmap(-1, 65536, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.top = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self.stack)) + 65536 - 64)
-        self.pause = ctypes.cast(kernel.libc.pause, ctypes.c_void_p)
-        # A verifier is trusted code without sockets: it stays in its zygote's own empty network namespace.
-        self.child = kernel.clone_arguments(kernel.NEWNS | kernel.NEWIPC | (0 if verifier else kernel.NEWNET))
         self.watch = select.poll()
         self.watch.register(control, select.POLLIN)
         self.seed = b""
         # A run's first process must sleep on; a child unblocks.
         signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-        settle()
+
+    def plan(self, spec: dict[str, Any]) -> Any:
+        """How a child with these limits gives up what it has."""
+        raise NotImplementedError
+
+    def start(self, plan: Any, fds: tuple[int, ...]) -> int:
+        """Start the child: its pid, 0 in the child, a negative errno on failure."""
+        raise NotImplementedError
+
+    def kill(self, pid: int) -> None:
+        """End the child and all that it started."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """The child has ended: end all that it started."""
+        raise NotImplementedError
 
     def serve(self) -> NoReturn:
         """Runs until the supervisor's end of the control socket is closed."""
@@ -147,49 +170,37 @@ class Server:
         if plan is None:
             if len(self.plans) > 64:
                 self.plans.clear()
-            plan = self.plans[message] = limits.Plan(decode(message), self.privileged)
-        kernel.check(kernel.libc.unshare(kernel.NEWPID), "unshare pid namespace")
-        first = pid = 0
+            plan = self.plans[message] = self.plan(decode(message))
+        pid = 0
         try:
-            first = self._placeholder()
-            pid = clone(self.child)
+            pid = self.start(plan, fds)
             if pid == 0:
                 self._child(plan, fds)
         finally:
-            kernel.check(kernel.libc.setns(self.pids, kernel.NEWPID), "setns back")
             for fd in fds:
                 os.close(fd)
         if pid < 0:
-            os.kill(first, signal.SIGKILL)
-            os.waitpid(first, 0)
             raise OSError(-pid, "clone: " + os.strerror(-pid))
-        self._wait(pid, first)
+        self._wait(pid)
         _, status, usage = os.wait4(pid, 0)
-        os.kill(first, signal.SIGKILL)
-        os.waitpid(first, 0)
+        self.clear()
         return STATUS.pack(status, usage.ru_maxrss, int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
 
-    def _placeholder(self) -> int:
-        """The run's pid 1: sleeps in libc's ``pause`` on a stack of its own, every signal blocked."""
-        pid = kernel.libc.clone(self.pause, self.top, ctypes.c_int(kernel.CLONE_VM | 17), None)
-        return kernel.check(pid, "clone of the run's first process")
-
-    def _wait(self, pid: int, first: int) -> None:
+    def _wait(self, pid: int) -> None:
         ended = os.pidfd_open(pid)
         self.watch.register(ended, select.POLLIN)
         try:
             while all(fd != ended for fd, _ in self.watch.poll()):
                 order = self.control.recv(1)
                 if order in (b"K", b""):
-                    os.kill(pid, signal.SIGKILL)
-                    os.kill(first, signal.SIGKILL)
+                    self.kill(pid)
                 if not order:
                     os._exit(0)
         finally:
             self.watch.unregister(ended)
             os.close(ended)
 
-    def _child(self, plan: limits.Plan, fds: tuple[int, ...]) -> NoReturn:
+    def _child(self, plan: Any, fds: tuple[int, ...]) -> NoReturn:
         status = 1
         try:
             plan.enter(self.null, fds)

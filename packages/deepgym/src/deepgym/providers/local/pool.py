@@ -10,7 +10,8 @@ import weakref
 from .cgroup import Group
 from .sandbox import Slot
 from .slots import HostSlots, cores
-from .zygotes import Manager
+from .tiers import AUTO, capabilities, fallback, start
+from .zygotes import Manager, RefusedError
 
 __all__ = ["Pool"]
 
@@ -20,8 +21,9 @@ _numbers = itertools.count()
 class Pool:
     """Opened on first use, and closed with its provider, with the process, or by hand."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, tier: str) -> None:
         self.pid = os.getpid()
+        self.tier = tier
         self.slots: dict[int, Slot] = {}
         self.manager: Manager | None = None
         self._host = HostSlots(count)
@@ -77,19 +79,36 @@ class Pool:
         with self._lock:
             if self.manager is None or not self.manager.alive():
                 self._drop()
-                self.manager = Manager()
+                self.manager = start(self.tier)
             manager = self.manager
         usable = cores()
         cpu = usable[number % len(usable)]
         slot = self.slots.get(number)
         if slot is None:
             group = Group.make(_group_name())
-            solution = manager.zygote("solution", number, cpu, group.procs() if group else [])
-            slot = self.slots[number] = Slot(number, solution, group)
+            procs = group.procs() if group else []
+            try:
+                solution = manager.zygote("solution", number, cpu, procs)
+            except RefusedError as error:
+                if self.tier != AUTO:
+                    raise
+                manager = self._fall_back(error, manager)
+                solution = manager.zygote("solution", number, cpu, procs)
+            slot = self.slots[number] = Slot(number, solution, group, capabilities(manager.tier, group))
         if verifier and slot.verifier is None:
             group = Group.make(_group_name())
             slot.add_verifier(manager.zygote("verifier", number, cpu, group.procs() if group else []), group)
         return slot
+
+    def _fall_back(self, error: RefusedError, refused: Manager) -> Manager:
+        """Another tier's manager, where this host refused even the first zygote its namespaces."""
+        with self._lock:
+            if self.manager is refused:
+                found = fallback(error)
+                self._drop()
+                self.manager = found
+            assert self.manager is not None
+            return self.manager
 
     def _drop(self) -> None:
         for slot in list(self.slots.values()):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-import sys
 import time
 import weakref
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -17,8 +17,9 @@ from deepgym.providers.base import Capabilities, Spec
 
 from .cgroup import Group
 from .pool import Pool
-from .sandbox import LocalSandbox, enforced_by
+from .sandbox import LocalSandbox
 from .slots import cores
+from .tiers import AUTO, TIERS, capabilities, chosen, elsewhere
 
 __all__ = ["LocalProvider"]
 
@@ -35,6 +36,9 @@ class LocalProvider:
 
     Args:
         slots: Runs at once on this host, over all processes of this user. Defaults to the host's cores.
+        isolation: The walls of a run: ``namespaces``, ``landlock``, or ``unsafe``, which has none and is for
+            answers that you wrote. ``auto``: namespaces; where this host refuses them, Landlock if it holds
+            here, which is said once; else an error with the remedy. Never ``unsafe`` by itself.
 
     A process that was forked from one that used a provider starts zygotes of its own; a pickled provider
     comes back unopened.
@@ -42,17 +46,19 @@ class LocalProvider:
 
     name = "local"
 
-    def __init__(self, *, slots: int | None = None) -> None:
+    def __init__(self, *, slots: int | None = None, isolation: str = AUTO) -> None:
         if slots is not None and slots < 1:
             raise ValueError(f"slots={slots}: at least one slot is needed")
-        self._requested = slots
+        if isolation not in (AUTO, *TIERS):
+            raise ValueError(f"isolation={isolation!r}: one of {', '.join((AUTO, *TIERS))} is needed")
+        self._requested, self.isolation = slots, isolation
         self._open: Pool | None = None
 
-    def __getstate__(self) -> dict[str, int | None]:
-        return {"slots": self._requested}
+    def __getstate__(self) -> dict[str, Any]:
+        return {"slots": self._requested, "isolation": self.isolation}
 
-    def __setstate__(self, state: dict[str, int | None]) -> None:
-        self._requested = state["slots"]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._requested, self.isolation = state["slots"], state["isolation"]
         self._open = None
 
     @property
@@ -62,10 +68,15 @@ class LocalProvider:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What is enforced here. Memory is a control group's where one can be made, else an rlimit's."""
+        """What is enforced here. Memory and processes are a control group's where one can be made.
+
+        Raises:
+            SandboxError: this host can give no walls; the text says why, and the remedy.
+        """
+        tier = chosen() if self.isolation == AUTO else self.isolation
         group = Group.make(f"deepgym-{os.getpid()}-probe")
         try:
-            return enforced_by("namespaces", group)
+            return capabilities(tier, group)
         finally:
             if group is not None:
                 group.remove()
@@ -88,14 +99,11 @@ class LocalProvider:
         return LocalSandbox(slot, spec, pool)
 
     def _pool(self) -> Pool:
-        if not sys.platform.startswith("linux"):
-            raise SandboxError(
-                f"the local sandbox needs Linux, and this is {sys.platform}. "
-                "Use a remote provider or a Linux machine; everything else in deepgym works here."
-            )
+        if (refusal := elsewhere()) is not None:
+            raise SandboxError(refusal)
         pool = self._open
         if pool is None or pool.pid != os.getpid():
-            pool = self._open = Pool(self.slots)
+            pool = self._open = Pool(self.slots, self.isolation)
             weakref.finalize(self, pool.close)
         return pool
 

@@ -32,24 +32,14 @@ _EVENT = struct.Struct("iIII")
 _SMALL = 4096
 
 
-def enforced_by(tier: str, group: Group | None) -> Capabilities:
-    """What the walls of a tier enforce, and beside them the control group, where there is one."""
-    return Capabilities(
-        isolation=tier,
-        files="enforced",
-        network="enforced",
-        pids="enforced" if group is not None and group.bounds_pids else "rlimit",
-        memory="enforced" if group is not None and group.bounds_memory else "rlimit",
-        disk="enforced",
-    )
-
-
 class Slot:
     """What a host slot keeps warm between runs: two zygotes, a group, an epoll, a watch."""
 
-    def __init__(self, number: int, solution: Zygote, group: Group | None) -> None:
+    def __init__(
+        self, number: int, solution: Zygote, group: Group | None, capabilities: Capabilities
+    ) -> None:
         self.number, self.solution, self.group = number, solution, group
-        self.capabilities = enforced_by("namespaces", group)
+        self.capabilities = capabilities
         self.verifier: Zygote | None = None
         self.verifier_group: Group | None = None
         self.poll = select.epoll()

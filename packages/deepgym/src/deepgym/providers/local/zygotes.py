@@ -19,7 +19,7 @@ from typing import Any
 
 from deepgym.exceptions import SandboxError
 
-__all__ = ["Manager", "Zygote"]
+__all__ = ["Manager", "RefusedError", "Zygote"]
 
 _BOOT = (
     "import os,sys,types;keep=os.register_at_fork;os.register_at_fork=lambda **hooks:None;"
@@ -114,10 +114,22 @@ class Zygote:
                     os.close(fd)
 
 
-class Manager:
-    """The process that zygotes are cloned from; one per client. Blocking calls: run them in a thread."""
+class RefusedError(SandboxError):
+    """A step of a set-up failed; ``number`` is its errno, 0 if it had none."""
 
-    def __init__(self) -> None:
+    def __init__(self, message: str, number: int = 0) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class Manager:
+    """The process that zygotes are cloned from; one per client. Blocking calls: run them in a thread.
+
+    ``tier``: the walls of its runs, one of ``tiers.TIERS``.
+    """
+
+    def __init__(self, tier: str) -> None:
+        self.tier = tier
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         command = [interpreter(), "-s", "-S", "-B", "-c", _BOOT, package, str(theirs.fileno())]
@@ -131,7 +143,7 @@ class Manager:
         finally:
             theirs.close()
         self.control = ours
-        config: dict[str, Any] = {"prefix": sys.base_prefix, "hidden": _hidden()}
+        config: dict[str, Any] = {"tier": tier, "prefix": sys.base_prefix, "hidden": _hidden()}
         try:
             ours.send(json.dumps(config).encode())
             _expect(ours, b"ready", "the sandbox manager")
@@ -205,8 +217,10 @@ def _expect(control: socket.socket, start: bytes, who: str) -> tuple[bytes, list
     for _, _, data in ancillary:
         fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
     if not message.startswith(start):
-        text = message[1:].decode("utf-8", "replace") if message else "it ended without a word"
-        raise SandboxError(
-            f"{who} couldn't be set up: {text}. Run `deepgym doctor` to see what this host lacks."
+        number, _, text = message[1:].decode("utf-8", "replace").partition(" ")
+        raise RefusedError(
+            f"{who} couldn't be set up: {text or 'it ended without a word'}. "
+            "Run `deepgym doctor` to see what this host lacks.",
+            int(number) if number.isdigit() else 0,
         )
     return message, list(fds)
