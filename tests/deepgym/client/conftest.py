@@ -83,7 +83,7 @@ class Script:
         }
         self.process = subprocess.Popen(
             [*command, "-W", "error", str(path)],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environ,
