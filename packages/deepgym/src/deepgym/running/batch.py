@@ -152,11 +152,14 @@ class Deadline:
                 "environment's limits.wall); raise deadline or lower limits.wall"
             )
 
-    def admits(self, env: Environment) -> bool:
-        """Whether a run of ``env`` that starts now ends in time, whatever it does."""
-        return self._at is None or time.monotonic() + worst_case(env) <= self._at
+    def admits(self, env: Environment, scale: float = 1.0) -> bool:
+        """Whether a run of ``env`` that starts now ends in time, whatever it does.
+
+        ``scale``: what its limits are multiplied by.
+        """
+        return self._at is None or time.monotonic() + worst_case(env, scale) <= self._at
 
 
-def worst_case(env: Environment) -> float:
+def worst_case(env: Environment, scale: float = 1.0) -> float:
     """Seconds that one run of ``env`` can take."""
-    return env.limits.wall + _MARGIN
+    return env.limits.wall * scale + _MARGIN

@@ -17,6 +17,9 @@ class Cache(Generic[_T]):
         self._size = size
         self._values: OrderedDict[str, _T] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def get(self, key: str) -> _T | None:
         """The value, which becomes the last used; ``None`` if it isn't there."""
         value = self._values.get(key)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepgym.contract.evidence import CaseFact
-from deepgym.environments.environment import Environment
+from deepgym.environments.environment import Environment, EnvironmentLimits
 from deepgym.environments.verify import Case, Cases
 from deepgym.sandboxed.values import Rule, matches, pack
 from deepgym.sandboxed.wire import clean, decode, encode
@@ -35,14 +35,20 @@ class CasePlan:
     program: bool
 
     @classmethod
-    def make(cls, env: Environment, cases: Sequence[Case]) -> CasePlan:
-        """The plan for ``cases`` (fixed and drawn) of ``env``, whose ``verify`` is ``Cases``."""
+    def make(
+        cls, env: Environment, cases: Sequence[Case], limits: EnvironmentLimits | None = None
+    ) -> CasePlan:
+        """The plan for ``cases`` (fixed and drawn) of ``env``, whose ``verify`` is ``Cases``.
+
+        ``limits``: instead of the environment's own.
+        """
+        limits = limits or env.limits
         verify = env.verify
         assert isinstance(verify, Cases)
         rule = Rule(verify.compare, verify.rel_tol, verify.abs_tol, verify.allow_nonfinite)
         expected = tuple(case.stdout if verify.function is None else pack(case.expected) for case in cases)
         return cls(
-            requests=tuple(_request(at, case, env) for at, case in enumerate(cases, 1)),
+            requests=tuple(_request(at, case, limits) for at, case in enumerate(cases, 1)),
             passes=tuple(_pass_line(at, value) for at, value in enumerate(expected, 1)),
             expected=expected,
             facts=tuple(CaseFact(outcome="passed", weight=case.weight, name=case.name) for case in cases),
@@ -111,10 +117,10 @@ def _pass_line(number: int, expected: Any) -> bytes:
     return b'{"id":%d,"v":%b}' % (number, encode(expected))
 
 
-def _request(number: int, case: Case, env: Environment) -> bytes:
+def _request(number: int, case: Case, limits: EnvironmentLimits) -> bytes:
     request: dict[str, Any] = {"id": number}
     if case.stdout is not None:
-        request["run"] = {"in": case.stdin or "", "limit": env.limits.output, "t": env.limits.case_timeout}
+        request["run"] = {"in": case.stdin or "", "limit": limits.output, "t": limits.case_timeout}
     elif case.calls is not None:
         request["c"] = [[name, *(pack(item) for item in arguments)] for name, *arguments in case.calls]
     else:

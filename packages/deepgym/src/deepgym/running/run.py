@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deepgym.contract.evidence import CaseFact, Phase, Side
-from deepgym.environments.environment import Environment
+from deepgym.environments.environment import Environment, EnvironmentLimits
 from deepgym.environments.verify import Cases, Program
 from deepgym.exceptions import SandboxError, VerifierError
 from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec
@@ -20,6 +20,7 @@ from deepgym.sandboxed.wire import decode
 from .cache import Cache
 from .cases import CasePlan
 from .hosts import fresh_interpreter
+from .limits import bounds, scaled
 from .report import printed_report, split_report
 
 __all__ = ["Run", "Workshop"]
@@ -44,10 +45,18 @@ class Run:
     text: bytes
     seed: int
     alone: bool = False
+    scale: float = 1.0
+    """What the environment's time limits are multiplied by."""
+    measured: bool = False
+    """Whether the time of each case is wanted, where it can be known."""
     on_phase: Callable[[Phase], None] = lambda phase: None
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
+    limits: EnvironmentLimits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limits = scaled(self.env.limits, self.scale)
 
     @property
     def in_play(self) -> bool:
@@ -79,8 +88,8 @@ class Workshop:
             SandboxError and what else a provider raises; the facts gathered until then stay in ``run``.
         """
         verify = run.env.verify
-        plan = await self._plan(run.env, run.seed) if isinstance(verify, Cases) else None
-        spec = Spec(_limits(run.env), verifier=plan is None, alone=run.alone)
+        plan = await self._plan(run) if isinstance(verify, Cases) else None
+        spec = Spec(bounds(run.limits), verifier=plan is None, alone=run.alone)
         began = time.monotonic()
         sandbox = await self.provider.open(spec)
         opened = time.monotonic()
@@ -102,13 +111,14 @@ class Workshop:
             await _close(sandbox)
 
     async def _declared(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
-        if run.env.limits.case_timeout is not None and not plan.program:
+        # A program's cases are timed beside it, inside; from here they can only be timed one by one.
+        if run.limits.case_timeout is not None and (run.measured or not plan.program):
             return await self._one_by_one(run, sandbox, plan)
         process = await sandbox.start(_solution(run, b"".join(plan.requests), plan.program, room=plan.room))
         run.processes.append(process)
         run.on_phase(Phase.PLACED)
         await process.finish_requests()
-        ended = await process.end(run.env.limits.wall)
+        ended = await process.end(run.limits.wall)
         lines = bytes(process.replies).split(b"\n")
         lines.pop()
         facts, died = plan.read_all(lines)
@@ -120,12 +130,12 @@ class Workshop:
         """
         facts: list[CaseFact] = []
         processes: list[Process] = []
-        seconds, left, died, ended = run.env.limits.case_timeout or 0.0, run.env.limits.wall, False, Exit()
+        left, died, ended = run.limits.wall, False, Exit()
         while len(facts) < len(plan.requests) and not died:
-            process = await sandbox.start(_solution(run, b"", False, room=plan.room))
+            process = await sandbox.start(_solution(run, b"", plan.program, room=plan.room))
             processes.append(process)
             run.processes[:] = processes[:1]
-            over = await _ask(process, plan, facts, seconds, left)
+            over = await _ask(process, plan, facts, run, left)
             if over and process.marked_at is not None:
                 await process.kill()
                 left -= time.monotonic() - process.marked_at
@@ -169,7 +179,7 @@ class Workshop:
         code = self._compiled(run.env.digest, verify.source)
         verifier = await sandbox.start(Job("verifier", code, head, seed=run.seed, answer=run.text))
         run.on_phase(Phase.PLACED)
-        ended = await verifier.end(run.env.limits.wall)
+        ended = await verifier.end(run.limits.wall)
         settled = await solution.settle()
         run.date(sandbox)
         report, facts = split_report(bytes(verifier.replies))
@@ -198,18 +208,20 @@ class Workshop:
         if marked is not None:
             run.facts["execution_time_ms"] = max(0.0, (time.monotonic() - marked) * 1000.0)
 
-    async def _plan(self, env: Environment, seed: int) -> CasePlan:
-        verify = env.verify
+    async def _plan(self, run: Run) -> CasePlan:
+        env, verify = run.env, run.env.verify
         assert isinstance(verify, Cases)
-        key = env.digest if verify.draw is None else f"{env.digest}:{seed}"
+        key = env.digest if verify.draw is None else f"{env.digest}:{run.seed}"
+        if run.scale != 1.0:
+            key = f"{key}*{run.scale}"
         plan = self._plans.get(key)
         if plan is None:
             cases = (
                 verify.cases
                 if verify.draw is None
-                else verify.with_drawn(await self._draw(env, verify, seed))
+                else verify.with_drawn(await self._draw(env, verify, run.seed))
             )
-            plan = self._plans.put(key, CasePlan.make(env, cases))
+            plan = self._plans.put(key, CasePlan.make(env, cases, run.limits))
         return plan
 
     async def _draw(self, env: Environment, verify: Cases, seed: int) -> list[Any]:
@@ -246,9 +258,11 @@ async def _close(sandbox: Sandbox) -> None:
         logging.getLogger(__name__).warning("closing sandbox %s failed", sandbox.id, exc_info=True)
 
 
-async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], seconds: float, wall: float) -> bool:
+async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], run: Run, wall: float) -> bool:
     """Ask for the cases that have no fact yet; ``True`` if one ran over its own time."""
+    seconds = run.limits.case_timeout or 0.0
     for number in range(len(facts) + 1, len(plan.requests) + 1):
+        asked = time.monotonic()
         await process.send(plan.requests[number - 1])
         spent = 0.0 if process.marked_at is None else time.monotonic() - process.marked_at
         line = await process.line(min(seconds, max(wall - spent, 0.0)))
@@ -260,6 +274,9 @@ async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], seconds:
         fact = plan.read(number, line)
         if fact is None:
             return False
+        if run.measured:
+            began = max(asked, process.marked_at or asked)
+            fact = fact.model_copy(update={"execution_time_ms": (time.monotonic() - began) * 1000.0})
         facts.append(fact)
     return False
 
@@ -288,21 +305,6 @@ def _solution(run: Run, requests: bytes, program: bool, *, linked: bool = False,
         argv=argv,
         loopback=env.loopback,
         max_replies=room,
-    )
-
-
-def _limits(env: Environment) -> Limits:
-    bounds = env.limits
-    return Limits(
-        wall=bounds.wall,
-        cpu=bounds.cpu_seconds,
-        memory=bounds.memory,
-        processes=bounds.processes,
-        open_files=bounds.open_files,
-        file_size=bounds.file_size,
-        disk=bounds.disk,
-        files=bounds.files,
-        output=bounds.output,
     )
 
 

@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -31,6 +31,7 @@ from deepgym.models import RunResult
 from deepgym.providers.base import Provider, ZygoteDiedError
 
 from .batch import Deadline, Item
+from .calibration import CAP, Calibration, ran_out_of_time
 from .observers import Observers
 from .run import Run, Workshop
 
@@ -53,10 +54,18 @@ class Ticket:
     observers: Observers = _NOBODY
     deadline: Deadline = _NEVER
     submitted: float = field(default_factory=time.monotonic)
+    scale: float = 1.0
+    """What its time limits are multiplied by."""
+    measured: bool = False
 
     def admitted(self) -> bool:
         """Whether a run that starts now ends before the batch's deadline."""
-        return self.deadline.admits(self.item.env)
+        return self.deadline.admits(self.item.env, self.scale)
+
+    def scaled(self, scale: float) -> Ticket:
+        """The same with its limits multiplied; itself if the deadline leaves no room for that."""
+        longer = replace(self, scale=scale)
+        return longer if longer.admitted() else self
 
 
 class Schedule:
@@ -65,6 +74,7 @@ class Schedule:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
         self._workshop = Workshop(provider)
+        self._calibration = Calibration(self._reference)
 
     async def batch(
         self,
@@ -100,10 +110,26 @@ class Schedule:
         return judge(await self.evidence(ticket))
 
     async def evidence(self, ticket: Ticket) -> Evidence:
-        """Run one answer until it came into play, or its attempts are used up.
+        """Run one answer until it came into play, or its attempts are used up; once more, with more time, if
+        it ran out of time and the limits are too tight for its environment's own reference.
 
         Never raises for what the provider or the answer did; cancellation passes through.
         """
+        known = self._calibration.known(ticket.item)
+        if known > 1.0:
+            ticket = ticket.scaled(known)
+        found = await self._attempts(ticket)
+        if ticket.scale > 1.0 or not ran_out_of_time(ticket.item.env, found):
+            return found
+        scale = await self._calibration.scale(ticket.item, ticket.deadline)
+        longer = ticket.scaled(scale) if scale > 1.0 else ticket
+        return found if longer is ticket else await self._attempts(longer)
+
+    async def _reference(self, item: Item, deadline: Deadline) -> Evidence:
+        """What a run of an environment's reference shows, with limits that don't cut it short."""
+        return await self._attempts(Ticket(item, deadline=deadline, scale=CAP, measured=True))
+
+    async def _attempts(self, ticket: Ticket) -> Evidence:
         found = await self._once(ticket, 1)
         if _worth_another_try(found) and ticket.admitted():
             found = await self._again(ticket, found)
@@ -135,7 +161,7 @@ class Schedule:
 
     async def _once(self, ticket: Ticket, attempt: int, alone: bool = False) -> Evidence:
         item, began = ticket.item, time.monotonic()
-        run = Run(item.env, item.text, item.chosen_seed, alone)
+        run = Run(item.env, item.text, item.chosen_seed, alone, ticket.scale, ticket.measured)
         if ticket.observers:
             run.on_phase = lambda phase: ticket.observers.on_phase(ticket.index, phase)
             run.on_phase(Phase.QUEUED)
@@ -185,6 +211,7 @@ def _evidence(item: Item, run: Run, failure: Failure | None, attempt: int) -> Ev
         seed=run.seed,
         failure=failure,
         attempts=attempt,
+        limit_scale=run.scale,
         timings=run.timings,
         **facts,
     )
