@@ -108,10 +108,11 @@ class Zygote:
     def forget(self) -> None:
         """Close this process's descriptors of it; the zygote itself lives on for whoever else has them."""
         self.control.close()
-        for fd in (self.pidfd, self.answers):
-            if fd is not None:
-                with contextlib.suppress(OSError):
-                    os.close(fd)
+        # Once only: by the second time, the numbers may be somebody else's.
+        fds, self.pidfd, self.answers = (self.pidfd, self.answers), -1, None
+        for fd in fds:
+            if fd is not None and fd >= 0:
+                os.close(fd)
 
 
 class RefusedError(SandboxError):
