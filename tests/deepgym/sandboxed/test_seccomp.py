@@ -95,6 +95,7 @@ _NAMESPACES = {
     "NEWUSER": 0x10000000,
     "NEWPID": 0x20000000,
     "NEWNET": 0x40000000,
+    "PARENT": 0x00008000,
 }
 _THREAD = 0x003D0F00  # what a C library passes for a new thread
 

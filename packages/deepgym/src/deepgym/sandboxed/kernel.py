@@ -34,10 +34,8 @@ _X86: dict[str, Any] = {
         227, 159, 305, 179, 103, 153, 172, 173, 447, 444, 445, 446,
     ],
     "shared": [29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241],
-    "owned": [
-        90, 91, 268, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 452, 463, 466, 469,
-        141, 251, 279, 256, 440, 448,
-    ],
+    "writable": [132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469],
+    "owned": [90, 91, 268, 92, 93, 94, 260, 452, 141, 251, 279, 256, 440, 448],
     "own": [302, 203, 144, 142, 314],
 }  # fmt: skip
 _ARM: dict[str, Any] = {
@@ -51,10 +49,8 @@ _ARM: dict[str, Any] = {
         112, 171, 266, 60, 116, 58, 447, 444, 445, 446,
     ],
     "shared": [194, 195, 196, 190, 191, 192, 193, 186, 187, 188, 189, 180, 181],
-    "owned": [
-        52, 53, 54, 55, 88, 5, 6, 7, 14, 15, 16, 452, 463, 466, 469,
-        140, 30, 239, 238, 440, 448,
-    ],
+    "writable": [88, 5, 6, 7, 14, 15, 16, 463, 466, 469],
+    "owned": [52, 53, 54, 55, 452, 140, 30, 239, 238, 440, 448],
     "own": [261, 122, 119, 118, 274],
 }  # fmt: skip
 #: In the order of the tables: ptrace, process_vm_readv, process_vm_writev, mount, umount2, unshare,
@@ -64,8 +60,9 @@ _ARM: dict[str, Any] = {
 #: mount_setattr, pidfd_getfd, kcmp, personality, acct, swapon, swapoff, reboot, clock_settime, adjtimex,
 #: clock_adjtime, quotactl, syslog, vhangup, (x86: iopl, ioperm,) memfd_secret, landlock (3).
 #: ``shared`` outlives a process where there is no ipc namespace: System V and POSIX queues and the like.
-#: ``owned`` reaches what the same user owns elsewhere: chmod, chown, utime, setxattr, removexattr and
-#: file_setattr in all their forms, setpriority, ioprio_set, move_pages, migrate_pages, process_madvise,
+#: ``writable`` changes what Landlock knows no right for, of files that everybody may write: utime, setxattr,
+#: removexattr and file_setattr in all their forms. ``owned`` reaches what the same user owns elsewhere: chmod
+#: and chown in all their forms, setpriority, ioprio_set, move_pages, migrate_pages, process_madvise,
 #: process_mrelease. ``own`` takes a process id: prlimit64, sched_setaffinity, sched_setscheduler,
 #: sched_setparam, sched_setattr.
 _TABLES = {"x86_64": _X86, "aarch64": _ARM}

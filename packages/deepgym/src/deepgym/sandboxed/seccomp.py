@@ -16,13 +16,14 @@ __all__ = ["program"]
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _EPERM, _ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
-_NAMESPACES = 0x7E020000 | 0x80  # CLONE_NEW* of clone(2), NEWTIME included
+#: Flags of clone(2): CLONE_NEW*, NEWTIME included, and CLONE_PARENT, whose child would be the zygote's.
+_FORBIDDEN = 0x7E020000 | 0x80 | 0x8000
 
 _LEAVES = {
     "allow": [(_RETURN, 0, 0, _ALLOW)],
     "deny": [(_RETURN, 0, 0, _EPERM)],
     "missing": [(_RETURN, 0, 0, _ENOSYS)],
-    "clone": [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _NAMESPACES)]
+    "clone": [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _FORBIDDEN)]
     + [(_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
     "self": [(_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)],
     "socket": [(_LOAD, 0, 0, 16)]
@@ -34,7 +35,9 @@ _LEAVES = {
 def _ranges(sockets: bool, beside: str) -> list[tuple[int, str]]:
     verdicts = {number: "deny" for number in kernel.numbers["deny"]}
     if beside:
-        verdicts.update((number, "deny") for number in kernel.numbers["shared"])
+        verdicts.update(
+            (number, "deny") for name in ("shared", "writable") for number in kernel.numbers[name]
+        )
     if beside == "own":
         verdicts.update((number, "deny") for number in kernel.numbers["owned"])
         verdicts.update((number, "self") for number in kernel.numbers["own"])
