@@ -28,6 +28,8 @@ from .zygote import Server, Setting, clone
 __all__ = ["NamespacePlan", "NamespaceServer", "Namespaces"]
 
 _SIOCSIFFLAGS, _UP = 0x8914, 0x1
+#: CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_MKNOD.
+_NEEDED = 1 << 6 | 1 << 7 | 1 << 21 | 1 << 27
 
 
 class Namespaces(Setting):
@@ -37,7 +39,7 @@ class Namespaces(Setting):
     namespaces |= kernel.NEWCGROUP
 
     def __init__(self) -> None:
-        self.privileged = os.geteuid() == 0
+        self.privileged = os.geteuid() == 0 and _may_administer()
 
     def prepare(self, config: dict[str, Any]) -> None:
         """See the base class."""
@@ -73,6 +75,13 @@ class Namespaces(Setting):
     def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Server:
         """See the base class."""
         return NamespaceServer(control, request["role"] == "verifier", null, self.privileged)
+
+
+def _may_administer() -> bool:
+    """Whether root has here what namespaces without a user namespace take; a container's may not."""
+    with open("/proc/self/status") as status:
+        held = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff:"))
+    return held & _NEEDED == _NEEDED
 
 
 def _map_ids(process: str, uids: str, gids: str, deny_groups: bool) -> None:
@@ -132,7 +141,9 @@ class NamespaceServer(Server):
     def clear(self) -> None:
         """See the base class."""
         os.kill(self.first, signal.SIGKILL)
-        os.waitpid(self.first, 0)
+        # It ends last of its namespace; whatever else of that is a child of this process must be waited for.
+        while os.waitpid(-1, 0)[0] != self.first:
+            pass
 
 
 def _mount(kind: str, place: str, how: int, options: ctypes.c_char_p | None) -> Call:

@@ -131,6 +131,8 @@ def answers(slot: int) -> int:
     """A small tmpfs that the supervisor writes answers into; returns a descriptor of it."""
     place = "%s/answers/%s" % (_SCRATCH, slot)
     os.makedirs(place, exist_ok=True)
+    # Of the slot's verifier before this one, with the last answer in it; there may have been none.
+    kernel.libc.umount2(place.encode(), kernel.MNT_DETACH)
     kernel.mount("tmpfs", place, "tmpfs", NOSUID | NODEV | NOEXEC, "size=32m,nr_inodes=64,mode=755")
     return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
