@@ -61,9 +61,11 @@ class CasePlan:
         """Bytes that all replies together may have: far more than right ones need."""
         return (16 << 20) + 2 * sum(map(len, self.passes))
 
-    def read_all(self, lines: Sequence[bytes]) -> tuple[list[CaseFact], bool]:
+    def read_all(self, replies: bytes) -> tuple[list[CaseFact], bool]:
         """One fact a case; and whether the process ended, or stopped making sense, with replies owed."""
         total = len(self.requests)
+        lines = replies.split(b"\n", total + 1)
+        lines.pop()
         facts: list[CaseFact] = []
         for number, line in enumerate(lines[:total], 1):
             fact = self.read(number, line)

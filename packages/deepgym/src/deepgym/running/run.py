@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+import anyio.to_thread
+
 from deepgym.contract.evidence import CaseFact, Phase, Side
 from deepgym.environments.environment import Environment, EnvironmentLimits
 from deepgym.environments.verify import Cases, Program
@@ -34,6 +37,9 @@ def _send():
 _send()
 """
 _ROOM = 16 << 20
+#: Bytes of replies that are compared at once; more are compared beside the event loop, which must stay free
+#: for the limits of other runs.
+_AT_ONCE = 1 << 16
 _DRAW_LIMITS = Limits(wall=60.0, cpu=60.0)
 
 
@@ -119,9 +125,10 @@ class Workshop:
         run.on_phase(Phase.PLACED)
         await process.finish_requests()
         ended = await process.end(run.limits.wall)
-        lines = bytes(process.replies).split(b"\n")
-        lines.pop()
-        facts, died = plan.read_all(lines)
+        if len(process.replies) < _AT_ONCE:
+            facts, died = plan.read_all(bytes(process.replies))
+        else:
+            facts, died = await anyio.to_thread.run_sync(plan.read_all, bytes(process.replies))
         self._close_declared(run, sandbox, [process], ended, facts, died)
 
     async def _one_by_one(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
@@ -138,6 +145,7 @@ class Workshop:
             over = await _ask(process, plan, facts, run, left)
             if over and process.marked_at is not None:
                 await process.kill()
+                _keep(processes, run.limits.output)
                 left -= time.monotonic() - process.marked_at
                 continue
             await process.finish_requests()
@@ -161,14 +169,17 @@ class Workshop:
         died: bool,
     ) -> None:
         run.date(sandbox)
+        output = b"".join(bytes(process.stdout) for process in processes)
+        stderr = b"".join(bytes(process.stderr) for process in processes)
+        kept = run.limits.output
         run.facts.update(
             cases=tuple(facts),
             solution_died=died,
             clock=ended.clock,
             solution=_side(ended, run.in_play),
-            output=b"".join(bytes(process.stdout) for process in processes),
-            stderr=b"".join(bytes(process.stderr) for process in processes),
-            truncated=any(process.truncated for process in processes),
+            output=output[:kept],
+            stderr=stderr[:kept],
+            truncated=any(process.truncated for process in processes) or max(len(output), len(stderr)) > kept,
         )
         self._time(run)
 
@@ -258,6 +269,17 @@ async def _close(sandbox: Sandbox) -> None:
         logging.getLogger(__name__).warning("closing sandbox %s failed", sandbox.id, exc_info=True)
 
 
+def _keep(processes: list[Process], limit: int) -> None:
+    """Of the last process, only the output that the run as a whole has room for."""
+    last = processes[-1]
+    for name in ("stdout", "stderr"):
+        text = getattr(last, name)
+        room = limit - sum(len(getattr(one, name)) for one in processes[:-1])
+        if len(text) > room:
+            del text[max(0, room) :]
+            last.truncated = True
+
+
 async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], run: Run, wall: float) -> bool:
     """Ask for the cases that have no fact yet; ``True`` if one ran over its own time."""
     seconds = run.limits.case_timeout or 0.0
@@ -271,7 +293,10 @@ async def _ask(process: Process, plan: CasePlan, facts: list[CaseFact], run: Run
             if over:
                 facts.append(plan.fact(number, "timeout", f"ran past case_timeout ({seconds:g} s)"))
             return over
-        fact = plan.read(number, line)
+        if len(line) < _AT_ONCE:
+            fact = plan.read(number, line)
+        else:
+            fact = await anyio.to_thread.run_sync(plan.read, number, line)
         if fact is None:
             return False
         if run.measured:

@@ -250,9 +250,9 @@ def _worth_another_try(evidence: Evidence) -> bool:
     """Nothing came into play and no verifier said why; or the run's zygote died with it."""
     if evidence.in_play or evidence.failure is not None:
         return _died_with_zygote(evidence) or not evidence.in_play
-    if evidence.verifier is not None and evidence.verifier.exit_code is not None:
-        return False
-    return evidence.clock is not None or _unplaced(evidence)
+    if evidence.verifier is None or evidence.clock is not None or _unplaced(evidence):
+        return evidence.verifier is None or evidence.verifier.exit_code != 2
+    return False
 
 
 def _unplaced(evidence: Evidence) -> bool:
