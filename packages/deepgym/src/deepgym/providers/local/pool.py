@@ -11,7 +11,7 @@ from .cgroup import Group
 from .sandbox import Slot
 from .slots import HostSlots, cores
 from .tiers import AUTO, capabilities, fallback, start
-from .zygotes import Manager, RefusedError
+from .zygotes import Manager, RefusedError, Zygote
 
 __all__ = ["Pool"]
 
@@ -60,9 +60,13 @@ class Pool:
         self.in_use -= 1
         self._alone = False
 
+    def keeps(self, slot: Slot) -> bool:
+        """Whether the slot will be used again; if not, whoever uses it now is to discard it."""
+        return self.slots.get(slot.number) is slot
+
     def discard(self, slot: Slot) -> None:
         """End a slot's zygotes: something went wrong with them."""
-        if self.slots.get(slot.number) is slot:
+        if self.keeps(slot):
             del self.slots[slot.number]
         slot.close()
 
@@ -78,26 +82,21 @@ class Pool:
         """Start the slot's zygotes. Blocking; raises ``SandboxError`` if the host can't give them."""
         with self._lock:
             if self.manager is None or not self.manager.alive():
-                self._drop()
+                self._drop(number)
                 self.manager = start(self.tier)
             manager = self.manager
-        usable = cores()
-        cpu = usable[number % len(usable)]
         slot = self.slots.get(number)
         if slot is None:
-            group = Group.make(_group_name())
-            procs = group.procs() if group else []
             try:
-                solution = manager.zygote("solution", number, cpu, procs)
+                solution, group = _zygote(manager, "solution", number)
             except RefusedError as error:
                 if self.tier != AUTO:
                     raise
                 manager = self._fall_back(error, manager)
-                solution = manager.zygote("solution", number, cpu, procs)
+                solution, group = _zygote(manager, "solution", number)
             slot = self.slots[number] = Slot(number, solution, group, capabilities(manager.tier, group))
         if verifier and slot.verifier is None:
-            group = Group.make(_group_name())
-            slot.add_verifier(manager.zygote("verifier", number, cpu, group.procs() if group else []), group)
+            slot.add_verifier(*_zygote(manager, "verifier", number))
         return slot
 
     def _fall_back(self, error: RefusedError, refused: Manager) -> Manager:
@@ -105,15 +104,19 @@ class Pool:
         with self._lock:
             if self.manager is refused:
                 found = fallback(error)
-                self._drop()
+                self._drop(None)
                 self.manager = found
             assert self.manager is not None
             return self.manager
 
-    def _drop(self) -> None:
-        for slot in list(self.slots.values()):
-            slot.close()
-        self.slots.clear()
+    def _drop(self, mine: int | None) -> None:
+        """End all zygotes. A slot in use, unless it is ``mine``, is closed by whoever uses it: its numbers of
+        descriptors must not become somebody else's under a run.
+        """
+        for number, slot in list(self.slots.items()):
+            del self.slots[number]
+            if number == mine or not self._host.holds(number):
+                slot.close()
         if self.manager is not None:
             self.manager.close()
             self.manager = None
@@ -122,7 +125,7 @@ class Pool:
         """End every zygote. Blocking. Does nothing in a process that only inherited the pool."""
         if self.pid == os.getpid():
             with self._lock:
-                self._drop()
+                self._drop(None)
                 self._host.forget()
 
     def forget(self) -> None:
@@ -136,8 +139,17 @@ class Pool:
             self.manager = None
 
 
-def _group_name() -> str:
-    return f"deepgym-{os.getpid()}-{next(_numbers)}"
+def _zygote(manager: Manager, role: str, number: int) -> tuple[Zygote, Group | None]:
+    """A new zygote on the slot's core, and the control group that it was born into, where one can be made."""
+    usable = cores()
+    group = Group.make(f"deepgym-{os.getpid()}-{next(_numbers)}")
+    try:
+        procs = [] if group is None else group.procs()
+        return manager.zygote(role, number, usable[number % len(usable)], procs), group
+    except BaseException:
+        if group is not None:
+            group.remove()
+        raise
 
 
 #: Pools of this process; a forked child forgets those that it inherits.

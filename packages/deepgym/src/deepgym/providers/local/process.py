@@ -268,6 +268,11 @@ class LocalProcess:
             self._read_channel(0)
             self._close()
             raise ZygoteDiedError("the zygote died during the run")
+        if len(message) != _STATUS_SIZE and self.marked_at is not None:
+            # The set-up is over, and the answer can't write here: it is the zygote that failed.
+            self._sandbox.broken = True
+            self._close()
+            raise ZygoteDiedError("the zygote failed during the run")
         if len(message) != _STATUS_SIZE:
             self._setup_error = message[1:].decode("utf-8", "replace")
             self._finish(Exit(killed=self._killed, clock=self._clock))

@@ -170,8 +170,8 @@ class LocalSandbox:
                 view = view[os.write(fd, view) :]
         finally:
             os.close(fd)
-        self._read_watch()
-        self._opened = "no" if self.slot.watch >= 0 else "watch_lost"
+            self._read_watch()
+            self._opened = "no" if self.slot.watch >= 0 else "watch_lost"
 
     def _read_watch(self) -> None:
         """Take what the watch saw since the last look."""
@@ -234,10 +234,21 @@ class LocalSandbox:
                         with contextlib.suppress(ZygoteDiedError):
                             await process.kill()
         finally:
+            try:
+                self._let_go()
+            finally:
+                self._pool.release(self.slot.number)
+
+    def _let_go(self) -> None:
+        """Close what is this run's own. A slot that wasn't left clean isn't used again."""
+        try:
             for process in self.processes:
                 process.abandon()
             if self._link is not None:
                 self._link.close()
-            if self.broken:
+        except BaseException:
+            self.broken = True
+            raise
+        finally:
+            if self.broken or not self._pool.keeps(self.slot):
                 self._pool.discard(self.slot)
-            self._pool.release(self.slot.number)

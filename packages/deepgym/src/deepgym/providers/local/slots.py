@@ -54,6 +54,10 @@ class HostSlots:
             return number
         return None
 
+    def holds(self, number: int) -> bool:
+        """Whether this process has the slot just now."""
+        return number in self._held
+
     def begin_waiting(self) -> None:
         """Let every process of this user know that somebody waits for a slot."""
         self._waiting += 1

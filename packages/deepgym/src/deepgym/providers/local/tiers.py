@@ -102,7 +102,8 @@ def start(wanted: str) -> Manager:
         return _start_auto()
     if wanted == "landlock" and (why := missing(wanted)) is not None:
         raise SandboxError(why)
-    _say(wanted)
+    if wanted == "unsafe":
+        _say(wanted)
     return Manager(wanted)
 
 
