@@ -84,7 +84,12 @@ def test_the_rest_is_asked_of_a_fresh_process() -> None:
     assert (result.score, result.error_type) == (0.5, None)
 
 
-def test_a_fresh_process_that_cant_be_set_up_is_ours_though_the_answer_was_in_play() -> None:
-    result = judged("silent", "broken")
-    assert (result.has_verdict, result.error_type) == (False, "sandbox_error")
-    assert "no memory" in (result.error or "")
+def test_an_answer_whose_fresh_process_cant_be_set_up_is_graded_once_more() -> None:
+    result = judged("silent", "broken", "silent", "right")
+    assert (result.score, result.error_type) == (0.5, None)
+
+
+def test_an_answer_whose_fresh_process_cant_be_set_up_twice_is_judged() -> None:
+    """What its first process left behind may be the reason, so it is no way out of a 0."""
+    result = judged("silent", "broken", "silent", "broken")
+    assert (result.has_verdict, result.score, result.error_type) == (True, 0.0, "policy_sandbox_failure")

@@ -15,8 +15,8 @@ import anyio.to_thread
 from deepgym.contract.evidence import CaseFact, Phase, Side
 from deepgym.environments.environment import Environment, EnvironmentLimits
 from deepgym.environments.verify import Cases, Program
-from deepgym.exceptions import SandboxError, VerifierError
-from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec
+from deepgym.exceptions import VerifierError
+from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec, ZygoteDiedError
 from deepgym.sandboxed.values import unpack
 from deepgym.sandboxed.wire import decode
 
@@ -151,8 +151,9 @@ class Workshop:
             await process.finish_requests()
             ended = await process.end(max(left, 0.0))
             if process.marked_at is None and len(processes) > 1:
-                # In play since its first process, but this one failed before it read the answer.
-                raise SandboxError(
+                # In play since its first process. What that left may be why, or we are: as with a zygote's
+                # death, the run is graded once more, alone.
+                raise ZygoteDiedError(
                     f"a process for the remaining cases couldn't be set up: {ended.setup_error}"
                 )
             died = len(facts) < len(plan.requests)

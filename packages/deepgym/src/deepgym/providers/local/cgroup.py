@@ -7,12 +7,12 @@ rlimits alone bound a run.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import glob
 import os
+import time
 
-__all__ = ["Group"]
+__all__ = ["Group", "remove_left"]
 
 _ROOT = "/sys/fs/cgroup"
 
@@ -44,9 +44,29 @@ def _write(path: str, text: str) -> bool:
     return True
 
 
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
+def _remove(path: str) -> bool:
+    """Remove a group; whether it is gone. One that holds a dying process can't be removed yet."""
+    try:
         os.rmdir(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+#: Groups of this process that held a dying process when they should have gone.
+_left: set[str] = set()
+
+
+def remove_left(seconds: float = 0.0) -> None:
+    """Remove what couldn't be removed before, for as long as ``seconds``. Never raises."""
+    until = time.monotonic() + seconds
+    while _left:
+        _left.difference_update([path for path in list(_left) if _remove(path)])
+        if not _left or time.monotonic() >= until:
+            return
+        time.sleep(0.005)
 
 
 @functools.cache
@@ -73,6 +93,7 @@ class Group:
         memory = pids = None
         memory_file = ""
         _sweep()
+        remove_left()
         for kind, place in _places():
             path = f"{place}/{name}"
             _remove(path)
@@ -126,7 +147,7 @@ class Group:
         return moved
 
     def remove(self) -> None:
-        """Remove the group; one that still holds a dying process is swept by the next ``make``."""
+        """Remove the group; one that still holds a dying process goes with the next one that is made."""
         for path in {self._memory, self._pids}:
-            if path is not None:
-                _remove(path)
+            if path is not None and not _remove(path):
+                _left.add(path)

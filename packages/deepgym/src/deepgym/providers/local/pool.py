@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 
-from .cgroup import Group
+from .cgroup import Group, remove_left
 from .sandbox import Slot
 from .slots import HostSlots, cores
 from .tiers import AUTO, capabilities, fallback, start
@@ -16,6 +16,8 @@ from .zygotes import Manager, RefusedError, Zygote
 __all__ = ["Pool"]
 
 _numbers = itertools.count()
+#: How long a closing client waits for the kernel to let go of control groups whose processes are dead.
+_GROUP_SECONDS = 2.0
 
 
 class Pool:
@@ -127,6 +129,7 @@ class Pool:
             with self._lock:
                 self._drop(None)
                 self._host.forget()
+                remove_left(_GROUP_SECONDS)
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's descriptors, and leave its zygotes alone."""

@@ -52,7 +52,12 @@ class LocalProcess:
         self._drained = 0
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
-        (self._out, out), (self._err, err) = _pipes()
+        try:
+            (self._out, out), (self._err, err) = _pipes()
+        except OSError:
+            self._channel.close()
+            theirs.close()
+            raise
         self._theirs: tuple[int, ...] = (theirs.detach(), out, err)
 
     @property

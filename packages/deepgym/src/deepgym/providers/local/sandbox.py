@@ -107,11 +107,11 @@ class LocalSandbox:
             raise SandboxError("this sandbox was opened without a verifier's place")
         try:
             link = self._link_for(job)
-            if job.answer is not None:
-                self._place_answer(zygote, job.answer)
-            process = LocalProcess(self, zygote, self.spec.limits, job.max_replies)
-            plan, first = self._plan(job)
             try:
+                if job.answer is not None:
+                    self._place_answer(zygote, job.answer)
+                process = LocalProcess(self, zygote, self.spec.limits, job.max_replies)
+                plan, first = self._plan(job)
                 process.place(plan, None if link is None else link.fileno())
             finally:
                 if link is not None:

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
+import glob
 import logging
 import platform
 import sys
@@ -114,7 +116,7 @@ def fallback(error: RefusedError) -> Manager:
         RefusedError: ``error``, unless this host refuses namespaces for good.
         SandboxError: see ``chosen``.
     """
-    if error.number not in _REFUSALS:
+    if not _for_good(error):
         raise error
     tier = chosen()
     if tier == TIERS[0]:
@@ -132,6 +134,18 @@ def _start_auto() -> Manager:
         return Manager(TIERS[0])
     except RefusedError as error:
         return fallback(error)
+
+
+def _for_good(error: RefusedError) -> bool:
+    """Whether a step was refused for a reason that won't pass."""
+    if error.number != errno.ENOSPC:
+        return error.number in _REFUSALS
+    # Either as many namespaces as may be are in use just now, or none may ever be.
+    for path in glob.glob("/proc/sys/user/max_*_namespaces"):
+        with contextlib.suppress(OSError), open(path) as limit:
+            if limit.read().strip() == "0":
+                return True
+    return False
 
 
 @functools.cache
@@ -156,7 +170,7 @@ def _tried(tier: str) -> tuple[str | None, bool]:
         try:
             why = broken(tier)
         except RefusedError as error:
-            if error.number not in _REFUSALS:
+            if not _for_good(error):
                 return str(error), False
             why = str(error)
         except DeepGymError as error:
