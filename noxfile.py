@@ -16,6 +16,8 @@ CORE = "packages/deepgym"
 # Many tests wait for a limit, so more workers than cores are worth it.
 SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+#: The judge attacked and broken, thousands of times: a session of its own.
+PROOF = ("tests/cheats", "tests/faults")
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 nox.needs_version = ">=2025.2.9"
@@ -82,14 +84,30 @@ def demo(session: nox.Session) -> None:
     [nox.param(None, id=CURRENT), *(nox.param(path, id=version) for version, path in OTHERS.items() if path)],
 )
 def tests(session: nox.Session) -> None:
-    """All tests on this Python; the core's on the other supported ones that the machine has."""
+    """All tests but the proof on this Python; the core's on the other supported ones that the machine has."""
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     if session.python is None:
         if MISSING:
             session.warn(f"not tested, for want of an interpreter: Python {', '.join(MISSING)}")
-        session.run("pytest", *SPREAD, *session.posargs)
+        without = [f"--ignore={folder}" for folder in PROOF]
+        session.run("pytest", *SPREAD, *(session.posargs or without))
     else:
         session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym"]))
+
+
+@nox.session
+def proof(session: nox.Session) -> None:
+    """The judge can be trusted: every cheat, and faults in every part of it at every phase."""
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    session.run("pytest", *SPREAD, *(session.posargs or PROOF))
+
+
+@nox.session
+def full_proof(session: nox.Session) -> None:
+    """What the proof has no time for: 5,000 mixed runs, and every cheat on a host without namespaces."""
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    session.run("python", "tests/cheats/soak.py", "--runs", "5000")
+    session.run("python", "tests/cheats/without_namespaces.py", *SPREAD, *session.posargs)
 
 
 @nox.session

@@ -8,12 +8,12 @@ import pytest
 
 @lru_cache(maxsize=1)
 def _missing() -> str | None:
-    from deepgym.providers.local.check import namespaces_missing
+    from deepgym.providers.local.tiers import missing
 
-    return namespaces_missing()
+    return missing(os.environ.get("DEEPGYM_TEST_ISOLATION", "namespaces"))
 
 
-def _require_namespaces() -> None:
+def _require_sandbox() -> None:
     reason = _missing()
     if reason is None:
         return
@@ -24,10 +24,10 @@ def _require_namespaces() -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("local_sandbox"):
-        _require_namespaces()
+        _require_sandbox()
 
 
 @pytest.fixture(scope="session")
 def local_sandbox() -> None:
     """Skip (or with CI set, fail) where the machine can't give namespaces."""
-    _require_namespaces()
+    _require_sandbox()
