@@ -96,9 +96,20 @@ class Pool:
                     raise
                 manager = self._fall_back(error, manager)
                 solution, group = _zygote(manager, "solution", number)
-            slot = self.slots[number] = Slot(number, solution, group, capabilities(manager.tier, group))
+            try:
+                slot = Slot(number, solution, group, capabilities(manager.tier, group))
+            except BaseException:
+                _end(solution, group)
+                raise
+            self.slots[number] = slot
         if verifier and slot.verifier is None:
-            slot.add_verifier(*_zygote(manager, "verifier", number))
+            zygote, group = _zygote(manager, "verifier", number)
+            try:
+                slot.add_verifier(zygote, group)
+            except BaseException:
+                _end(zygote, group)
+                self.discard(slot)
+                raise
         return slot
 
     def _fall_back(self, error: RefusedError, refused: Manager) -> Manager:
@@ -150,9 +161,16 @@ def _zygote(manager: Manager, role: str, number: int) -> tuple[Zygote, Group | N
         procs = [] if group is None else group.procs()
         return manager.zygote(role, number, usable[number % len(usable)], procs), group
     except BaseException:
-        if group is not None:
-            group.remove()
+        _end(None, group)
         raise
+
+
+def _end(zygote: Zygote | None, group: Group | None) -> None:
+    """Take back what ``_zygote`` made."""
+    if zygote is not None:
+        zygote.close()
+    if group is not None:
+        group.remove()
 
 
 #: Pools of this process; a forked child forgets those that it inherits.

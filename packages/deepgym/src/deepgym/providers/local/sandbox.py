@@ -42,13 +42,17 @@ class Slot:
         self.capabilities = capabilities
         self.verifier: Zygote | None = None
         self.verifier_group: Group | None = None
-        self.poll = select.epoll()
-        self.poll.register(solution.fd, select.EPOLLIN)
         self.watch = -1
+        self.poll = select.epoll()
+        try:
+            self.poll.register(solution.fd, select.EPOLLIN)
+        except BaseException:
+            self.poll.close()
+            raise
 
     def add_verifier(self, zygote: Zygote, group: Group | None) -> None:
-        self.verifier, self.verifier_group = zygote, group
         self.poll.register(zygote.fd, select.EPOLLIN)
+        self.verifier, self.verifier_group = zygote, group
         self.watch = _watch(zygote.answers)
 
     def idle(self) -> bool:
