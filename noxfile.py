@@ -161,6 +161,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def guard(session: nox.Session) -> None:
+    """What a run costs over starting a bare interpreter, as ratios within one run: no more than it did."""
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    session.run("python", "bench/bench.py", "--guard", "--rounds", "30")
+
+
+@nox.session
 def build(session: nox.Session) -> None:
     """Wheel and sdist of every package, into dist/."""
     session.install(*_tools("build"))

@@ -29,6 +29,8 @@ from deepgym.environments import load_suite
 from deepgym.providers.local import LocalProvider
 
 TARGETS = {"floor": 0.30, "declared cases, 25 calls": 0.35, "verifier program, 25 calls": 0.65}
+#: Ratios that `--guard` doesn't let pass: what was measured, with room for a noisy machine.
+GUARD = {"floor": 0.60, "declared cases, 25 calls": 0.85, "verifier program, 25 calls": 1.30}
 
 
 def interleaved(meter: Meter, steps: dict[str, Step], rounds: int) -> dict[str, tuple[float, float]]:
@@ -149,6 +151,61 @@ def rates_report(runs: int) -> dict[str, float]:
     return found
 
 
+def scaling_report() -> dict[str, float]:
+    """HumanEval's 164 canonical solutions on one slot, and on one a core."""
+    suite = load_suite("humaneval")
+    answers = [env.reference or "" for env in suite]
+    took: dict[int, list[float]] = {}
+    for slots in (1, len(os.sched_getaffinity(0))):
+        with DeepGym(slots=slots) as client:
+            client.eval(suite, answers)
+            for _ in range(5):
+                began = time.perf_counter()
+                assert client.eval(suite, answers).passed == len(answers)
+                took.setdefault(slots, []).append(time.perf_counter() - began)
+    one, most = min(took), max(took)
+    found = {f"HumanEval on {slots} slots, runs/s": 164 / statistics.median(took[slots]) for slots in took}
+    found["HumanEval, all slots over one"] = statistics.median(took[one]) / statistics.median(took[most])
+    return found
+
+
+def kills_report() -> dict[str, float]:
+    """How long after a wall limit the supervisor kills answers that do what they can against it."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cheats"))
+    from catalogue import cheats
+
+    limits = TRIVIAL.limits.model_copy(update={"wall": 1.0, "cpu": 30.0})
+    env = TRIVIAL.model_copy(update={"limits": limits})
+    answers = [
+        answer
+        for cheat in cheats()
+        if cheat.slow and cheat.shape == "function"
+        for answer in cheat.answers("one")
+    ]
+    answers += ["def one():\n    while True: pass\n"] * 20
+    with DeepGym() as client:
+        results = client.run_batch(env, answers).results
+    assert all(result.has_verdict for result in results)
+    late = [result.timings["kill"] - 1000.0 for result in results if "kill" in result.timings]
+    return {
+        "answers that met the limit": len(late),
+        "kill after the limit, median ms": statistics.median(late),
+        "kill after the limit, most ms": max(late),
+    }
+
+
+def guarded(meter: Meter, rounds: int) -> bool:
+    """Whether every guarded ratio holds; measured once more before it is said that one doesn't."""
+    for _ in range(2):
+        steps = steps_report(meter, rounds)
+        show({"python": sys.version.split()[0], "exact CPU accounting": meter.exact, "steps": steps})
+        over = {name: steps[name]["ratio"] for name, most in GUARD.items() if steps[name]["ratio"] > most}
+        if not over:
+            return True
+    print(f"over the guard's {GUARD}: {over}")
+    return False
+
+
 def import_report() -> float:
     """CPU of importing the public names over CPU of importing anyio and making one pydantic model."""
     ours = "from deepgym import DeepGym, RewardFunction"
@@ -169,17 +226,30 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=("steps", "rates", "import"))
+    parser.add_argument("--only", choices=("steps", "rates", "scaling", "kills", "import"))
+    parser.add_argument("--guard", action="store_true", help="only the steps; exit 1 if a ratio is too high")
     options = parser.parse_args()
     meter = Meter()
+    if options.guard:
+        try:
+            raise SystemExit(0 if guarded(meter, options.rounds) else 1)
+        finally:
+            meter.close()
     report: dict[str, object] = {"exact CPU accounting": meter.exact, "python": sys.version.split()[0]}
     try:
         if options.only in (None, "steps"):
             report["steps"] = steps_report(meter, options.rounds)
     finally:
         meter.close()
+    rates: dict[str, float] = {}
     if options.only in (None, "rates"):
-        report["rates"] = rates_report(options.runs)
+        rates.update(rates_report(options.runs))
+    if options.only in (None, "scaling"):
+        rates.update(scaling_report())
+    if options.only in (None, "kills"):
+        rates.update(kills_report())
+    if rates:
+        report["rates"] = rates
     if options.only in (None, "import"):
         report["import ratio"] = import_report()
     if options.json:

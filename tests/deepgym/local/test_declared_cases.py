@@ -111,7 +111,9 @@ def test_cases_that_all_run_over_their_time_end_with_the_run(called: Run) -> Non
     ids=lambda text: text.replace("\n", " ")[:45],
 )
 def test_an_answer_that_doesnt_end_is_a_solution_timeout(called: Run, answer: str) -> None:
-    assert is_fault(called(answer, wall=0.5), "solution_timeout")
+    result = called(answer, wall=0.5)
+    assert is_fault(result, "solution_timeout")
+    assert result.timings["kill"] >= 500.0
 
 
 ENDS = {

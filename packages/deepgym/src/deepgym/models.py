@@ -127,7 +127,9 @@ class RunResult(_Result):
     error: Line | None = None
     """What went wrong, in at most 2000 characters."""
     timings: Numbers = {}
-    """Milliseconds by phase: queue, open, run, total."""
+    """Milliseconds by phase: queue, open, run, total; and ``kill``: from when the answer came into play to
+    when it was ended, if its wall limit ended it.
+    """
     run_id: Line = ""
     env_name: Line = ""
     env_digest: Line = ""

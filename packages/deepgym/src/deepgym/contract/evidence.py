@@ -143,6 +143,6 @@ class Evidence(_Fact):
     execution_time_ms: float = 0.0
     """From the mark to the end, by the supervisor's clock; 0.0 if nothing came into play."""
     timings: dict[str, float] = {}
-    """Milliseconds by phase: queue, open, run, total."""
+    """Milliseconds by phase: queue, open, run, total; and kill, if the wall limit ended it."""
     attempts: int = 1
     details: dict[str, Any] = {}

@@ -120,6 +120,8 @@ class Exit:
     signal: int | None = None
     killed: bool = False
     clock: Clock | None = None
+    killed_after: float | None = None
+    """Seconds from the mark at which the supervisor ended it for its wall limit; tear-down doesn't count."""
     fate: Fate | None = None
     oom: bool = False
     cpu_ms: float = 0.0

@@ -182,7 +182,7 @@ class Workshop:
             stderr=stderr[:kept],
             truncated=any(process.truncated for process in processes) or max(len(output), len(stderr)) > kept,
         )
-        self._time(run)
+        self._time(run, ended, processes[-1])
 
     async def _verified(self, run: Run, sandbox: Sandbox, verify: Program) -> None:
         solution = await sandbox.start(_solution(run, b"", False, linked=True))
@@ -213,12 +213,15 @@ class Workshop:
             details={"fault": str(facts["fault"])} if facts.get("fault") else {},
             truncated=solution.truncated,
         )
-        self._time(run)
+        self._time(run, ended, solution)
 
-    def _time(self, run: Run) -> None:
+    def _time(self, run: Run, ended: Exit, last: Process) -> None:
         marked = run.processes[0].marked_at if run.processes else None
-        if marked is not None:
-            run.facts["execution_time_ms"] = max(0.0, (time.monotonic() - marked) * 1000.0)
+        if marked is None:
+            return
+        run.facts["execution_time_ms"] = max(0.0, (time.monotonic() - marked) * 1000.0)
+        if ended.killed_after is not None and last.marked_at is not None:
+            run.timings["kill"] = (last.marked_at - marked + ended.killed_after) * 1000.0
 
     async def _plan(self, run: Run) -> CasePlan:
         env, verify = run.env, run.env.verify

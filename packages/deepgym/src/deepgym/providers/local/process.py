@@ -46,6 +46,7 @@ class LocalProcess:
         self._setup_error: str | None = None
         self._started = time.monotonic()
         self._clock: Clock | None = None
+        self._killed_after: float | None = None
         self._killed = self._watched = self._done_asking = False
         self._outbox = memoryview(b"")
         self._read_lines = 0
@@ -141,6 +142,7 @@ class LocalProcess:
             left = deadline - time.monotonic()
             if left <= 0:
                 self._clock = clock
+                self._killed_after = wall - left if clock == "wall" else None
                 await self.kill()
                 break
             await self._sandbox.pump(left)
@@ -175,7 +177,7 @@ class LocalProcess:
             await self._sandbox.pump(deadline - time.monotonic())
         if self.running:
             self._sandbox.broken = True
-            self._finish(Exit(killed=True, clock=self._clock))
+            self._finish(Exit(killed=True, clock=self._clock, killed_after=self._killed_after))
 
     def abandon(self) -> None:
         """Let go of a process whose end nobody will see any more, or whose end was seen."""
@@ -299,6 +301,7 @@ class LocalProcess:
                 signal=None if killed else number,
                 killed=killed,
                 clock=clock,
+                killed_after=self._killed_after,
                 oom=oom,
                 cpu_ms=cpu,
                 peak_kb=peak,
