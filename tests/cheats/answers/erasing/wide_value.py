@@ -1,0 +1,10 @@
+"""Returns a value of few levels that is tens of thousands wide."""
+# shape: function
+# masks on: masks_output
+
+
+def ENTRY(*args, **kwargs):
+    value = ["x"]
+    for _ in range(16):
+        value = [value, value]
+    return value

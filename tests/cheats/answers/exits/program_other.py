@@ -1,0 +1,6 @@
+"""Replaces itself by the program that always succeeds, stdin unread."""
+# shape: program
+# pays on: program_in_process
+import os
+
+os.execvp("true", ["true"])
