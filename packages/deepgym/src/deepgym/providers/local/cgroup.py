@@ -15,20 +15,23 @@ import time
 __all__ = ["Group", "remove_left"]
 
 _ROOT = "/sys/fs/cgroup"
+_OWN = "/proc/self/cgroup"
 
 
 def _places() -> list[tuple[str, str]]:
-    """Directories of this process's own groups: ("v2" | "memory" | "pids", path)."""
+    """Directories in which groups can be made for this process: ("v2" | "memory" | "pids", path)."""
     found: list[tuple[str, str]] = []
     try:
-        with open("/proc/self/cgroup") as table:
+        with open(_OWN) as table:
             lines = [line.rstrip("\n").split(":", 2) for line in table]
     except OSError:
         return found
     for _, controllers, path in lines:
         names = controllers.split(",")
         if controllers == "" and os.path.exists(f"{_ROOT}/cgroup.controllers"):
-            found.append(("v2", f"{_ROOT}{path}".rstrip("/")))
+            own = f"{_ROOT}{path}".rstrip("/")
+            # A group that holds processes can have no controlled children, so ours has to be its sibling.
+            found.extend(("v2", place) for place in (os.path.dirname(own), own) if place.startswith(_ROOT))
         found.extend(
             (name, f"{_ROOT}/{name}{path}".rstrip("/")) for name in ("memory", "pids") if name in names
         )
@@ -95,6 +98,8 @@ class Group:
         _sweep()
         remove_left()
         for kind, place in _places():
+            if kind == "v2" and memory is not None:
+                continue
             path = f"{place}/{name}"
             _remove(path)
             try:
@@ -102,7 +107,8 @@ class Group:
             except OSError:
                 continue
             if kind == "v2" and os.path.exists(f"{path}/memory.max"):
-                memory, memory_file, pids = path, "memory.max", path
+                memory, memory_file = path, "memory.max"
+                pids = path if os.path.exists(f"{path}/pids.max") else None
             elif kind == "memory" and os.path.exists(f"{path}/memory.limit_in_bytes"):
                 memory, memory_file = path, "memory.limit_in_bytes"
             elif kind == "pids" and os.path.exists(f"{path}/pids.max"):
