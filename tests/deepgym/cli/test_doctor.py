@@ -110,3 +110,59 @@ def test_json_is_one_document(checks: dict[str, Any], cli: Any) -> None:
         ("local", "ok"),
         ("local", "fail"),
     ]
+
+
+def beside(name: str, tier: str, word: str, status: Any = "ok", **others: str) -> Finding:
+    return Finding(name, status, f"{name} of {tier}", tier=tier, word=word, **others)
+
+
+def test_findings_about_tiers_stand_side_by_side(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [
+        beside("can be had", "strong", "by default"),
+        beside("can be had", "weak", "by name"),
+        beside("reads files", "strong", "held"),
+        beside("fills the disk", "weak", "open"),
+    ]
+    ran = cli("doctor")
+    assert ran.code == 0
+    rows = [line.split() for line in ran.out.splitlines()[:4]]
+    assert rows == [
+        ["strong", "weak"],
+        ["can", "be", "had", "by", "default", "by", "name"],
+        ["reads", "files", "held", "-"],
+        ["fills", "the", "disk", "-", "open"],
+    ]
+    assert "local:" not in ran.out
+
+
+def test_what_does_not_hold_in_a_tier_is_said_in_words_too(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [
+        beside("reads files", "strong", "BROKEN", "fail", remedy="close them"),
+        beside("lists files", "strong", "BROKEN", "fail", remedy="close them"),
+        beside("memory", "strong", "rlimit", "warn", remedy="make a group"),
+        beside("network", "strong", "enforced"),
+    ]
+    ran = cli("doctor")
+    assert ran.code == 1
+    assert "fail  local: strong: reads files: reads files of strong\n      remedy: close them\n" in ran.out
+    assert "fail  local: strong: lists files: lists files of strong\n      remedy: as above\n" in ran.out
+    assert "warn  local: strong: memory: memory of strong\n      remedy: make a group\n" in ran.out
+    assert "local: strong: network" not in ran.out
+
+
+def test_a_table_can_neither_steer_the_terminal_nor_be_marked_up(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [beside("a\x1b[2Jb [bold]c[/bold]", "t\x1b[1m", "[red]w\x07[/red]")]
+    out = cli("doctor").out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "[bold]c[/bold]" in out
+    assert "[red]w\\x07[/red]" in out
+
+
+def test_json_names_the_tier_of_a_finding(checks: dict[str, Any], cli: Any) -> None:
+    checks["local"] = lambda: [beside("reads files", "strong", "held"), OK]
+    found = json.loads(cli("doctor", "local", "--json").out)
+    assert [(one["tier"], one["word"], one["name"]) for one in found] == [
+        ("strong", "held", "reads files"),
+        ("", "", "namespaces"),
+    ]

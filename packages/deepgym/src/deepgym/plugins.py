@@ -55,6 +55,10 @@ class Finding:
     status: Literal["ok", "warn", "fail"]
     detail: str
     remedy: str = ""
+    tier: str = ""
+    """Which of several sandboxes it is about; such findings stand side by side in a table."""
+    word: str = ""
+    """Its cell there."""
 
 
 def names(group: Group) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import groupby
 from typing import Annotated
 
 import typer
 
 from deepgym import plugins
-from deepgym.cli import show
+from deepgym.cli import show, table
 from deepgym.cli.options import Json
 from deepgym.cli.outcome import ExitCode
 from deepgym.plugins import Finding
@@ -27,10 +28,11 @@ def doctor(
 ) -> None:
     """Check what this machine enforces, and the installed plugins. Exits 1 if a check fails."""
     found: list[tuple[str, Finding]] = []
-    for check, finding in findings(name):
-        found.append((check, finding))
+    for check, group in groupby(findings(name), key=lambda pair: pair[0]):
+        ours = [finding for _, finding in group]
+        found += [(check, finding) for finding in ours]
         if not json:
-            _show(check, finding)
+            _show_all(check, ours)
     if json:
         show.document([{"check": check, **asdict(finding)} for check, finding in found])
     failed = any(finding.status == "fail" for _, finding in found)
@@ -75,8 +77,21 @@ def _run(check: str) -> list[Finding]:
         return [Finding(check, "fail", detail, f"report it to whoever maintains the {check} check")]
 
 
-def _show(check: str, finding: Finding) -> None:
+def _show_all(check: str, found: list[Finding]) -> None:
+    """Findings about tiers side by side, those among them that need words below, and the others by line."""
+    tiered = [finding for finding in found if finding.tier]
+    if tiered:
+        table.of_tiers(tiered)
+    said: set[str] = set()
+    for finding in found:
+        if not finding.tier or finding.status != "ok":
+            _show(check, finding, finding.remedy in said)
+            said.add(finding.remedy)
+
+
+def _show(check: str, finding: Finding, again: bool) -> None:
     word = typer.style(f"{finding.status:<5}", fg=_COLORS.get(finding.status))
-    typer.echo(f"{word} {check}: {finding.name}: {show.safe(finding.detail)}")
+    name = f"{finding.tier}: {finding.name}" if finding.tier else finding.name
+    typer.echo(f"{word} {check}: {name}: {show.safe(finding.detail)}")
     if finding.remedy and finding.status != "ok":
-        typer.echo(f"      remedy: {show.safe(finding.remedy)}")
+        typer.echo(f"      remedy: {'as above' if again else show.safe(finding.remedy)}")
