@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import marshal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,32 +13,20 @@ import anyio.to_thread
 from deepgym.contract.evidence import CaseFact, Phase, Side
 from deepgym.environments.environment import Environment, EnvironmentLimits
 from deepgym.environments.verify import Cases, Program
-from deepgym.exceptions import VerifierError
-from deepgym.providers.base import Exit, Job, Limits, Process, Provider, Sandbox, Spec, ZygoteDiedError
-from deepgym.sandboxed.values import unpack
-from deepgym.sandboxed.wire import decode
+from deepgym.providers.base import Exit, Job, Process, Provider, Sandbox, Spec, ZygoteDiedError
 
-from .cache import Cache
 from .cases import CasePlan
 from .hosts import fresh_interpreter
 from .limits import bounds, scaled
+from .prepared import Prepared, closed
 from .report import printed_report, split_report
 
 __all__ = ["Run", "Workshop"]
 
-_DRAW = """
-
-def _send():
-    import deepgym_verify as host
-    host.report(1.0, True, details={"rows": [host.pack(row) for row in draw(host.rng)]})
-
-_send()
-"""
 _ROOM = 16 << 20
 #: Bytes of replies that are compared at once; more are compared beside the event loop, which must stay free
 #: for the limits of other runs.
 _AT_ONCE = 1 << 16
-_DRAW_LIMITS = Limits(wall=60.0, cpu=60.0)
 
 
 @dataclass
@@ -80,12 +66,11 @@ class Run:
 
 
 class Workshop:
-    """Runs on one provider, with what can be prepared once per environment: cases and compiled verifiers."""
+    """Runs on one provider."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
-        self._plans: Cache[CasePlan] = Cache(1024)
-        self._programs: Cache[bytes] = Cache(1024)
+        self._prepared = Prepared(provider)
 
     async def run(self, run: Run) -> None:
         """Fill in ``run``'s facts.
@@ -94,7 +79,9 @@ class Workshop:
             SandboxError and what else a provider raises; the facts gathered until then stay in ``run``.
         """
         verify = run.env.verify
-        plan = await self._plan(run) if isinstance(verify, Cases) else None
+        plan = None
+        if isinstance(verify, Cases):
+            plan = await self._prepared.plan(run.env, run.seed, run.scale, run.limits)
         spec = Spec(bounds(run.limits), verifier=plan is None, alone=run.alone)
         began = time.monotonic()
         sandbox = await self.provider.open(spec)
@@ -114,7 +101,7 @@ class Workshop:
             raise
         finally:
             run.timings["run"] = (time.monotonic() - opened) * 1000.0
-            await _close(sandbox)
+            await closed(sandbox)
 
     async def _declared(self, run: Run, sandbox: Sandbox, plan: CasePlan) -> None:
         # A program's cases are timed beside it, inside; from here they can only be timed one by one.
@@ -188,7 +175,7 @@ class Workshop:
         solution = await sandbox.start(_solution(run, b"", False, linked=True))
         run.processes.append(solution)
         head: dict[str, object] = {"files": verify.files} if verify.files else {}
-        code = self._compiled(run.env.digest, verify.source)
+        code = self._prepared.program(run.env.digest, verify.source)
         verifier = await sandbox.start(Job("verifier", code, head, seed=run.seed, answer=run.text))
         run.on_phase(Phase.PLACED)
         ended = await verifier.end(run.limits.wall)
@@ -222,55 +209,6 @@ class Workshop:
         run.facts["execution_time_ms"] = max(0.0, (time.monotonic() - marked) * 1000.0)
         if ended.killed_after is not None and last.marked_at is not None:
             run.timings["kill"] = (last.marked_at - marked + ended.killed_after) * 1000.0
-
-    async def _plan(self, run: Run) -> CasePlan:
-        env, verify = run.env, run.env.verify
-        assert isinstance(verify, Cases)
-        key = env.digest if verify.draw is None else f"{env.digest}:{run.seed}"
-        if run.scale != 1.0:
-            key = f"{key}*{run.scale}"
-        plan = self._plans.get(key)
-        if plan is None:
-            cases = (
-                verify.cases
-                if verify.draw is None
-                else verify.with_drawn(await self._draw(env, verify, run.seed))
-            )
-            plan = self._plans.put(key, CasePlan.make(env, cases, run.limits))
-        return plan
-
-    async def _draw(self, env: Environment, verify: Cases, seed: int) -> list[Any]:
-        """Run the environment's ``draw`` in a verifier's sandbox. Raises ``VerifierError`` if it fails."""
-        code = self._compiled(f"draw:{env.digest}", (verify.draw or "") + _DRAW)
-        sandbox = await self.provider.open(Spec(_DRAW_LIMITS, verifier=True))
-        try:
-            process = await sandbox.start(Job("verifier", code, seed=seed))
-            ended = await process.end(_DRAW_LIMITS.wall)
-        finally:
-            await _close(sandbox)
-        report, _ = split_report(bytes(process.replies))
-        if report is None or ended.code != 0:
-            text = bytes(process.stderr)[-1000:].decode("utf-8", "replace").strip()
-            raise VerifierError(f"draw of environment {env.name!r} failed: {text or ended}")
-        try:
-            rows = unpack(decode(report)["details"]["rows"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise VerifierError(f"draw of environment {env.name!r} gave no rows: {error}") from error
-        return list(rows)
-
-    def _compiled(self, key: str, source: str) -> bytes:
-        code = self._programs.get(key)
-        if code is None:
-            code = self._programs.put(key, marshal.dumps(compile(source, "verify.py", "exec")))
-        return code
-
-
-async def _close(sandbox: Sandbox) -> None:
-    """Give the place back. What goes wrong here can't change what the run was."""
-    try:
-        await sandbox.close()
-    except Exception:
-        logging.getLogger(__name__).warning("closing sandbox %s failed", sandbox.id, exc_info=True)
 
 
 def _keep(processes: list[Process], limit: int) -> None:
