@@ -102,6 +102,7 @@ class LocalSandbox:
         self.processes: list[LocalProcess] = []
         self._pool = pool
         self._link: socket.socket | None = None
+        self._has_answer = False
         self._opened: Literal["no", "watch", "watch_lost"] = "no"
 
     async def start(self, job: Job) -> LocalProcess:
@@ -176,6 +177,7 @@ class LocalSandbox:
             os.close(fd)
             self._read_watch()
             self._opened = "no" if self.slot.watch >= 0 else "watch_lost"
+            self._has_answer = True
 
     def _read_watch(self) -> None:
         """Take what the watch saw since the last look."""
@@ -196,7 +198,8 @@ class LocalSandbox:
 
     def opened_by_verifier(self) -> Literal["no", "watch", "watch_lost"]:
         """See the base class."""
-        self._read_watch()
+        if self._has_answer:  # else all that the watch can hold is of a run before
+            self._read_watch()
         return self._opened
 
     async def pump(self, timeout: float) -> None:
