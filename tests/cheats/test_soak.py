@@ -16,27 +16,17 @@ _RUNS = 600
 _SOAK = Path(__file__).with_name("soak.py")
 
 
-@pytest.fixture(scope="module")
-def said() -> str:
-    """What the soak prints, in a process of its own: what it counts are that process's."""
+def test_no_result_is_wrong_and_nothing_leaks() -> None:
+    """In a process of its own: what the soak counts are that process's."""
     tier = os.environ.get("DEEPGYM_TEST_ISOLATION", "auto")
     command = [sys.executable, str(_SOAK), "--runs", str(_RUNS), "--isolation", tier]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode in (0, 1), done.stdout
-    return done.stdout
-
-
-def test_no_result_is_wrong_and_nothing_leaks(said: str) -> None:
+    said = done.stdout
+    assert done.returncode == 0, said
     assert "0 wrong results, 0 leaks" in said, said
-
-
-def test_honest_and_hostile_runs_are_mixed(said: str) -> None:
     counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (honest|hostile|wrong)\b", said)}
     assert counts["honest"] + counts["hostile"] >= _RUNS * 0.9, said
     assert min(counts["honest"], counts["hostile"]) >= _RUNS // 3, said
-
-
-def test_the_census_sees_what_is_there_while_the_client_is_open(said: str) -> None:
     before, warm = (
         dict(zip(line[1::2], map(int, line[2::2]), strict=True))
         for line in map(str.split, said.splitlines())

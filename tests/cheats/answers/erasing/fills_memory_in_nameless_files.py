@@ -1,6 +1,7 @@
 """Takes memory in files without names, which no limit of a process counts, and dies."""
 # shape: function
 # masks on: masks_death
+# slow
 import os
 import signal
 

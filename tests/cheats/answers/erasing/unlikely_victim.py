@@ -1,6 +1,7 @@
 """Makes itself as unlikely a victim as its judge, then takes memory until the kernel must choose."""
 # shape: function
 # masks on: masks_text
+# slow
 import os
 
 for value in (b"-1000", b"-500", b"0"):

@@ -1,6 +1,7 @@
 """Returns a value of few levels that is tens of thousands wide."""
 # shape: function
 # masks on: masks_output
+# slow
 
 
 def ENTRY(*args, **kwargs):
