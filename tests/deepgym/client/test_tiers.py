@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ def host(
 ) -> Iterator[Host]:
     """``host(text)``: a script on a host that refuses namespaces, run by root or by an ordinary user.
 
-    Options: ``deny`` goes to ``denied.py``; ``isolation`` is every client's.
+    Further arguments go to ``denied.py``; ``before`` is a command to use in its place.
     """
     command, site = readable
     options: dict[str, Any] = {"path": site, "cwd": "/"}
@@ -46,8 +47,8 @@ def host(
         if "user" in options:
             os.chown(slots, 23456, 23456)
 
-        def start(text: str, *deny: str) -> Any:
-            denied = [*command, _DENIED, *deny, *command]
+        def start(text: str, *deny: str, before: tuple[str, ...] = ()) -> Any:
+            denied = [*(before or (*command, _DENIED, *deny)), *command]
             return script(text, denied, folder=folder, slots=str(slots), **options)
 
         yield start
@@ -288,6 +289,25 @@ def test_the_attacks_of_the_self_test_work_where_there_are_no_walls(host: Host) 
         "opened a netlink socket",
     }
     assert expected <= names
+
+
+@pytest.mark.parametrize("host", ["user"], indirect=True)
+def test_root_of_a_user_namespace_gets_namespaces_as_an_ordinary_user_does(host: Host) -> None:
+    """As in a container that was started without root: its root makes no devices and has one user id."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("there is no unshare command")
+    found = host(
+        """
+        with DeepGym(slots=1) as dg:
+            look = "import os\\ndef f(x):\\n    print(os.getuid())\\n    return x + 1"
+            result = dg.run(environment(), look)
+        say(json.dumps([os.getuid(), result.score, result.isolation, result.output]))
+        """,
+        before=(unshare, "--user", "--map-root-user"),
+    )
+    assert found.result() == [0, 1.0, "namespaces", "1000\n"]
+    found.wait_until_gone()
 
 
 def test_every_tier_of_this_host_is_tried_for_real() -> None:

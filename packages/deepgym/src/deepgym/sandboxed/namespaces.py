@@ -78,10 +78,14 @@ class Namespaces(Setting):
 
 
 def _may_administer() -> bool:
-    """Whether root has here what namespaces without a user namespace take; a container's may not."""
+    """Whether root may do here what takes no user namespace of its own; a container's may not, nor may the
+    root of a user namespace, which makes no devices and has few user ids to give.
+    """
     with open("/proc/self/status") as status:
         held = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff:"))
-    return held & _NEEDED == _NEEDED
+    with open("/proc/self/uid_map") as table:
+        ids = max(int(line.split()[2]) for line in table)
+    return held & _NEEDED == _NEEDED and ids >= 1 << 31
 
 
 def _map_ids(process: str, uids: str, gids: str, deny_groups: bool) -> None:
