@@ -87,3 +87,21 @@ def test_ctrl_c_ends_a_batch_with_the_totals_so_far(put: Any) -> None:
     assert "Pass Rate: 0.00% (judged 0.00%, 50.00% no verdict)" in out
     assert "ERROR (cancelled)" in out
     assert "Traceback" not in err
+
+
+def test_the_walls_can_be_chosen_by_name(cli: Any, put: Any) -> None:
+    ran = cli("run", "coin_change", "--reference", "--isolation", "namespaces", "--json")
+    assert RunResult.model_validate_json(ran.out).isolation == "namespaces"
+    own = put("answer.py", "def coin_change(coins, amount): return -1")
+    ran = cli("run", "coin_change", own, "--isolation", "unsafe", "--json")
+    result = RunResult.model_validate_json(ran.out)
+    assert (result.isolation, result.enforced["files"]) == ("unsafe", "none")
+
+
+def test_walls_that_there_arent_are_a_usage_error(cli: Any) -> None:
+    ran = cli("run", "coin_change", "--reference", "--isolation", "walls")
+    assert ran.code == 2
+    assert "auto, namespaces, landlock, unsafe" in ran.err
+    ran = cli("run", "coin_change", "--reference", "--isolation", "auto", "--mode", "docker")
+    assert ran.code == 2
+    assert "--mode is docker" in ran.err

@@ -10,7 +10,7 @@ import typer
 from deepgym.cli import show
 from deepgym.cli.answers import read_answer, read_answers, read_rows
 from deepgym.cli.matching import in_order
-from deepgym.cli.options import Env, Json, Mode, Parallel, Reference, Seed
+from deepgym.cli.options import Env, Isolation, Json, Mode, Parallel, Reference, Seed
 from deepgym.cli.outcome import ExitCode, UsageError, of_batch
 from deepgym.cli.progress import progress
 from deepgym.exceptions import Interrupted
@@ -34,6 +34,7 @@ def run(
     reference: Reference = False,
     seed: Seed = None,
     mode: Mode = "local",
+    isolation: Isolation = None,
     json: Json = False,
 ) -> None:
     """Grade one answer. Exits 0 if it passed, 1 if it failed, 3 if there is no verdict."""
@@ -44,7 +45,7 @@ def run(
         code = _reference(environment)
     else:
         code = read_answer(answer or text or "", text=text is not None).code
-    with client(mode) as dg:
+    with client(mode, isolation) as dg:
         batch, interrupted = stoppable(lambda: dg.run_batch(environment, [code], seed=seed))
     for result in batch.results:
         if json:
@@ -60,6 +61,7 @@ def batch(
     seed: Seed = None,
     max_parallel: Parallel = None,
     mode: Mode = "local",
+    isolation: Isolation = None,
     json: Json = False,
 ) -> None:
     """Grade many answers. A row's env, where it has one, comes before ENV.
@@ -71,7 +73,7 @@ def batch(
     known = {name: _environment(name) for name in dict.fromkeys([env, *names])}
     environments = [known[name] for name in names]
     codes = [answer.code for answer in answers]
-    with client(mode) as dg, progress(env, len(answers)) as observer:
+    with client(mode, isolation) as dg, progress(env, len(answers)) as observer:
         graded, interrupted = stoppable(
             lambda: dg.run_batch(
                 environments, codes, max_parallel=max_parallel, seed=seed, observers=[observer]
@@ -87,6 +89,7 @@ def evaluate(
     seed: Seed = None,
     max_parallel: Parallel = None,
     mode: Mode = "local",
+    isolation: Isolation = None,
     json: Json = False,
 ) -> None:
     """Grade one answer to each task of a suite.
@@ -101,18 +104,25 @@ def evaluate(
     if tasks.skipped:
         typer.echo(f"{len(tasks.skipped)} rows of {suite} are no tasks: {tasks.skipped[0].reason}", err=True)
     codes = [_reference(task) for task in tasks] if outputs is None else in_order(tasks, read_rows(outputs))
-    with client(mode) as dg, progress(tasks.name, len(tasks)) as observer:
+    with client(mode, isolation) as dg, progress(tasks.name, len(tasks)) as observer:
         graded, interrupted = stoppable(
             lambda: dg.eval(tasks, codes, max_parallel=max_parallel, seed=seed, observers=[observer])
         )
     _finish(graded, [task.name for task in tasks], interrupted=interrupted, json=json)
 
 
-def client(mode: str) -> Any:
-    """The client of ``mode``, to use in a ``with`` block."""
+def client(mode: str, isolation: str | None = None) -> Any:
+    """The client of ``mode``, to use in a ``with`` block. Raises ``UsageError`` for walls there aren't."""
     from deepgym.client import DeepGym
 
-    return DeepGym(mode)
+    if isolation is None:
+        return DeepGym(mode)
+    if mode != "local":
+        raise UsageError(f"--isolation {isolation} is for the local sandbox, and --mode is {mode}; drop one")
+    try:
+        return DeepGym(mode, isolation=isolation)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def stoppable(grade: Callable[[], _Batch]) -> tuple[_Batch, bool]:

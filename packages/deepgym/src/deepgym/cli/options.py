@@ -6,9 +6,15 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Env", "Json", "Mode", "Parallel", "Reference", "Seed"]
+__all__ = ["Env", "Isolation", "Json", "Mode", "Parallel", "Reference", "Seed"]
 
 Env = Annotated[str, typer.Argument(help="An environment's name, or the path of its folder.")]
+Isolation = Annotated[
+    str | None,
+    typer.Option(
+        help="The local sandbox's walls: auto (the default), namespaces, landlock, or unsafe, which has none."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, and nothing else.")]
 Mode = Annotated[str, typer.Option(help="Where answers run: local, or a provider plugin's name.")]
 Parallel = Annotated[
