@@ -16,19 +16,22 @@ import time
 from typing import Any, Callable, Collection, NoReturn
 
 from . import kernel, zygote
-from .beside import Beside
-from .namespaces import Namespaces
 from .warm import warm
 from .wire import decode
 from .zygote import Setting
 
 __all__ = ["main"]
 
-_SETTINGS: dict[str, Callable[[], Setting]] = {
-    "namespaces": Namespaces,
-    "landlock": lambda: Beside(walls=True),
-    "unsafe": lambda: Beside(walls=False),
-}
+
+def _setting(tier: str) -> Setting:
+    """The setting of a tier. The other's code would be copied into every run for nothing."""
+    if tier == "namespaces":
+        from .namespaces import Namespaces
+
+        return Namespaces()
+    from .beside import Beside
+
+    return Beside(walls=tier != "unsafe")
 
 
 def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
@@ -44,9 +47,9 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         config = decode(control.recv(1 << 16))
+        setting = _setting(config["tier"])
         warm()  # first: the interpreter may stand in a place that the new root's scratch covers
         os.register_at_fork = register_at_fork
-        setting = _SETTINGS[config["tier"]]()
         setting.prepare(config)
     except BaseException as error:
         control.send(kernel.complaint(error))
