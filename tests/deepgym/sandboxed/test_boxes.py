@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
-import socket
+import stat
 from collections.abc import Callable
 
 import pytest
@@ -43,12 +43,12 @@ def _shut(box: str) -> None:
 
 def _special(box: str) -> None:
     os.mkfifo(f"{box}/fifo")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"{box}/socket")
+    os.mknod(f"{box}/socket", stat.S_IFSOCK | 0o600)
     os.symlink("nowhere", f"{box}/dangling")
     os.symlink(".", f"{box}/loop")
     os.link(f"{box}/fifo", f"{box}/again")
-    os.truncate(os.open(f"{box}/sparse", os.O_CREAT | os.O_WRONLY), 1 << 40)
+    with open(f"{box}/sparse", "w") as sparse:
+        sparse.truncate(1 << 40)
 
 
 @pytest.mark.parametrize(
