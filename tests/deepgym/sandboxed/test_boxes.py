@@ -105,6 +105,21 @@ def test_a_folder_that_is_being_made_or_isnt_ours_is_left_alone(tmp_path: pathli
     assert len(os.listdir(tmp_path)) == 2
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
+def test_nothing_is_swept_that_somebody_else_made_in_our_name(tmp_path: pathlib.Path) -> None:
+    """Root would follow whatever links its owner puts there meanwhile."""
+    foreign, lock = boxes.state(str(tmp_path))
+    os.close(lock)
+    os.chown(foreign, 23456, 23456)
+    (tmp_path / f"deepgym-boxes-{os.getuid()}-link").symlink_to(tmp_path / "elsewhere")
+    elsewhere, lock = boxes.state(str(tmp_path))
+    os.close(lock)
+    os.rename(elsewhere, tmp_path / "elsewhere")
+    boxes.sweep(str(tmp_path))
+    assert os.path.exists(f"{foreign}/lock")
+    assert (tmp_path / "elsewhere" / "lock").exists()
+
+
 def test_the_lock_says_that_a_state_is_in_use(tmp_path: pathlib.Path) -> None:
     path, lock = boxes.state(str(tmp_path))
     other = os.open(f"{path}/lock", os.O_RDWR)

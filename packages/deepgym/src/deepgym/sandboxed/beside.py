@@ -59,7 +59,7 @@ class Beside(Setting):
             hidden = {os.path.realpath(path) for path in (*config["hidden"], *packages(roots))}
             for path in sorted({os.path.realpath(one) for one in roots}):
                 self._show(path, hidden)
-            devices = ["/dev/" + name for name in _DEVICES]
+            devices = [path for path in map("/dev/".__add__, _DEVICES) if os.path.exists(path)]
             self.rules += [(os.open(path, os.O_PATH | os.O_CLOEXEC), landlock.USE) for path in devices]
         sweep(_BASE)
         self.path, self.lock = state(_BASE)
@@ -183,7 +183,8 @@ class BesideServer(Server):
             remover = clone(self.child)
             if remover == 0:
                 self._remove(self.box)
-            self.removers.add(remover)
+            if remover > 0:  # else the manager removes it with the rest
+                self.removers.add(remover)
 
     def _kill_the_rest(self) -> bool:
         """Kill every child but removers; whether there were any."""

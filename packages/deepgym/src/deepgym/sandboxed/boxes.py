@@ -33,6 +33,8 @@ def sweep(base: str) -> None:
         if not name.startswith("%s%d-" % (_PREFIX, os.getuid())):
             continue
         path = os.path.join(base, name)
+        if not _is_own(path):
+            continue  # whoever made it could change it while it is taken apart
         try:
             lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -44,6 +46,14 @@ def sweep(base: str) -> None:
             pass
         finally:
             os.close(lock)
+
+
+def _is_own(path: str) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 class Boxes:

@@ -104,6 +104,9 @@ def _attacked(zygote: Zygote) -> list[str]:
         path = os.path.join(folder, "secret")
         with open(path, "w") as secret:
             secret.write("secret")
+        # Open to everybody: what keeps an answer out must be the wall, not the file's mode.
+        os.chmod(path, 0o666)
+        os.chmod(folder, 0o777)
         request = {"id": 1, "a": [path, os.getpid()]}
         reply, ended = _run(zygote, frame(_ATTACKS.encode()) + encode(request) + b"\n")
     try:
