@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from deepgym.environments.completion import complete
-from deepgym.environments.plain import Text, check_paths
+from deepgym.environments.plain import Text
+from deepgym.environments.task import Task
 from deepgym.environments.verify import Case, Cases, Frozen, Program
 
 __all__ = ["Case", "Cases", "Environment", "EnvironmentLimits", "Program"]
@@ -53,21 +50,15 @@ class EnvironmentLimits(Frozen):
         return self.wall if self.cpu is None else self.cpu
 
 
-class Environment(Frozen):
+class Environment(Task):
     """One task. Frozen, comparable, hashable, picklable; an unknown field is an error.
 
     Raises:
         pydantic.ValidationError: (a ``ValueError``) naming the field, the value and what would do.
     """
 
-    schema_version: Literal[1] = 1
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*$", max_length=128)
-    task: Annotated[Text, Field(min_length=1)]
-    """What the policy is asked."""
     verify: Cases | Program = Field(discriminator="kind")
     limits: EnvironmentLimits = Field(default_factory=EnvironmentLimits)
-    files: dict[str, Text] = Field(default_factory=dict)
-    """Text files by relative path, put into the answer's work directory."""
     reference: Text | None = None
     """An answer that scores 1.0."""
     prefix: Text = ""
@@ -79,17 +70,8 @@ class Environment(Frozen):
         default=(), max_length=64
     )
     """Command that runs the answer's file; empty for the sandbox's own Python."""
-    tags: tuple[Annotated[str, Field(min_length=1, max_length=50)], ...] = Field(default=(), max_length=50)
-    difficulty: Literal["easy", "medium", "hard"] | None = None
-    seed: int = Field(default=0, ge=0, lt=1 << 63, strict=True)
-    """Seed of drawn cases where a run gives none."""
     loopback: bool = Field(default=False, strict=True)
     """Whether the answer may open sockets on its own loopback interface. There is no other network."""
-
-    @field_validator("files")
-    @classmethod
-    def _safe(cls, files: dict[str, str]) -> dict[str, str]:
-        return check_paths(files)
 
     @model_validator(mode="after")
     def _consistent(self) -> Environment:
@@ -120,23 +102,3 @@ class Environment(Frozen):
         if not self.prefix:
             return answer
         return complete(answer, self.prefix, self.entry_point if self.language == "python" else None)
-
-    @cached_property
-    def digest(self) -> str:
-        """Hex SHA-256 of the environment's canonical JSON: 64 characters, equal in every process."""
-        data = self.model_dump(mode="json")
-        return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Environment:
-        """A validated copy with ``update`` applied.
-
-        Raises:
-            pydantic.ValidationError: the changed environment isn't valid.
-        """
-        if not update:
-            return super().model_copy(deep=deep)
-        fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).model_validate({**fields, **update})
