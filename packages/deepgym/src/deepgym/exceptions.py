@@ -6,12 +6,15 @@
     ├── SandboxError                 no verdict: the place for a run failed before the answer was in play
     │   ├── SandboxDiedError         a sandbox died; never infrastructure, for its policy may have killed it
     │   ├── SandboxExpiredError      the provider retired the sandbox at the end of its lifetime
+    │   ├── SupervisorError          our own process lacked something: descriptors, memory, threads
     │   ├── ProviderError            the provider answered with a failure, timed out or evicted the sandbox
     │   └── NetworkError             the provider couldn't be reached
     ├── TimeoutError                 a run's own time was over; not the builtin, and not a provider's time-out
     ├── VerifierError                the verifier failed, so nothing was judged
+    ├── SessionError                 a session was used in a way or at a time that it can't be
     ├── NoVerdictError               a caller asked for a reward where there is none
     ├── InvalidEnvironmentError      (ValueError) an environment that can't be what its author meant
+    ├── MissingPackageError          (ImportError) an optional package isn't installed
     └── UnknownNameError             (LookupError) no such environment, suite, provider or field
 
     Interrupted                      (KeyboardInterrupt) carries what a batch had finished
@@ -32,12 +35,15 @@ __all__ = [
     "DeepGymError",
     "Interrupted",
     "InvalidEnvironmentError",
+    "MissingPackageError",
     "NetworkError",
     "NoVerdictError",
     "ProviderError",
     "SandboxDiedError",
     "SandboxError",
     "SandboxExpiredError",
+    "SessionError",
+    "SupervisorError",
     "TimeoutError",
     "UnknownNameError",
     "VerifierError",
@@ -67,6 +73,12 @@ class SandboxDiedError(SandboxError):
 
 class SandboxExpiredError(SandboxError):
     """The provider retired the sandbox because its lifetime was over."""
+
+
+class SupervisorError(SandboxError):
+    """Our own process couldn't do its part: no descriptors, no memory, a fault of its own. Always
+    infrastructure, for no policy reaches it.
+    """
 
 
 class ProviderError(SandboxError):
@@ -108,6 +120,10 @@ class VerifierError(_RunError):
     """The verifier crashed, or printed no result, before the answer came into play."""
 
 
+class SessionError(DeepGymError):
+    """A step before ``reset``, after the end of the episode or after ``close``; says what to call instead."""
+
+
 class NoVerdictError(_RunError):
     """A reward was asked for where there is none; leave the sample out of training."""
 
@@ -140,6 +156,10 @@ class UnknownNameError(DeepGymError, LookupError):
         else:
             hint = "none is known"
         return cls(f"unknown {kind} {name!r}; {hint}", name, matches)
+
+
+class MissingPackageError(DeepGymError, ImportError):
+    """A package that is only needed for this isn't installed; the message has the line that installs it."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -208,7 +228,7 @@ _TRANSPORT = frozenset(
 
 
 def _is_infrastructure(exc: BaseException) -> bool:
-    if isinstance(exc, NetworkError):
+    if isinstance(exc, (NetworkError, SupervisorError)):
         return True
     if isinstance(exc, ProviderError) and (exc.timed_out or exc.evicted):
         return True

