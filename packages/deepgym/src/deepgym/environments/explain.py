@@ -35,7 +35,7 @@ def _problem(problem: Any, model: type[BaseModel]) -> str:
 
 def _dotted(location: list[Any]) -> str:
     """``verify.cases[0].weight`` from the location, without the name of the union's member."""
-    if location[:1] == ["verify"] and location[1:2] in (["cases"], ["program"]):
+    if len(location) > 2 and location[0] == "verify" and location[1:2] in (["cases"], ["program"]):
         location = ["verify", *location[2:]]
     out = ""
     for part in location:
