@@ -103,6 +103,8 @@ class Beside(Setting):
 
     def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Server:
         """See the base class."""
+        if request["role"] == "session":
+            raise OSError(errno.ENOSYS, "sessions need namespaces, and this tier has none")
         return BesideServer(control, request["role"] == "verifier", null, self)
 
     def leave(self) -> None:

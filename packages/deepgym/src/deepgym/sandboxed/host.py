@@ -22,6 +22,7 @@ __all__ = [
     "print_exception",
     "read_frame",
     "read_head",
+    "read_one",
 ]
 
 #: Descriptors that a run begins with: the supervisor's channel, and the link of solution and verifier.
@@ -54,18 +55,23 @@ def read_frame(channel: int, data: bytes = b"") -> tuple[bytes, bytes]:
 
 def read_head(channel: int) -> Any:
     """The first frame, decoded, without touching what comes after it: that is the policy's."""
-    size = int.from_bytes(_exactly(channel, 4), "little")
-    return decode(_exactly(channel, size))
+    return decode(read_one(channel))
+
+
+def read_one(channel: int) -> bytes:
+    """The next framed message, without touching what comes after it."""
+    return _exactly(channel, int.from_bytes(_exactly(channel, 4), "little"))
 
 
 def _exactly(channel: int, size: int) -> bytes:
-    data = os.read(channel, size)
-    while len(data) < size:
-        more = os.read(channel, size - len(data))
+    parts = []
+    while size > 0:
+        more = os.read(channel, min(size, CHUNK))
         if not more:
             raise EOFError("the channel ended before a whole frame")
-        data += more
-    return data
+        parts.append(more)
+        size -= len(more)
+    return b"".join(parts)
 
 
 def place_files(files: dict[str, str]) -> None:

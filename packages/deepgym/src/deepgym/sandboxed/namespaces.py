@@ -23,9 +23,9 @@ from .kernel import NODEV, NOEXEC, NOSUID, libc
 from .limits import UID, Call, flags, make, string
 from .proxy import ANSWER
 from .warm import settle
-from .zygote import Server, Setting, clone
+from .zygote import Server, Serving, Setting, clone
 
-__all__ = ["NamespacePlan", "NamespaceServer", "Namespaces"]
+__all__ = ["NamespacePlan", "NamespaceServer", "Namespaces", "map_ids", "mounted", "raise_loopback"]
 
 _SIOCSIFFLAGS, _UP = 0x8914, 0x1
 #: CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_MKNOD.
@@ -39,6 +39,10 @@ class Namespaces(Setting):
     namespaces |= kernel.NEWCGROUP
 
     def __init__(self) -> None:
+        # Now, for in its new root a zygote no longer sees this package.
+        from .session_host import SessionHost
+
+        self.session = SessionHost
         self.privileged = os.geteuid() == 0 and _may_administer()
 
     def prepare(self, config: dict[str, Any]) -> None:
@@ -48,7 +52,7 @@ class Namespaces(Setting):
         else:
             uid, gid = os.getuid(), os.getgid()
             kernel.check(kernel.libc.unshare(kernel.NEWUSER | kernel.NEWNS), "unshare user namespace")
-            _map_ids("self", "0 %d 1" % uid, "0 %d 1" % gid, True)
+            map_ids("self", "0 %d 1" % uid, "0 %d 1" % gid, True)
         root.build(config["prefix"], config["hidden"], self.privileged)
 
     def answers(self, slot: int) -> int:
@@ -59,7 +63,7 @@ class Namespaces(Setting):
         """Map its ids: a range of its own, or as an ordinary user the one that there is."""
         span, base = ("65536", request["uid"]) if self.privileged else ("1", 0)
         ids = "0 %d %s" % (base, span)
-        _map_ids(str(pid), ids, ids, not self.privileged)
+        map_ids(str(pid), ids, ids, not self.privileged)
 
     def enter(self, request: dict[str, Any]) -> str:
         """See the base class."""
@@ -72,8 +76,10 @@ class Namespaces(Setting):
         socket.sethostname("sandbox")
         return ANSWER
 
-    def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Server:
+    def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Serving:
         """See the base class."""
+        if request["role"] == "session":
+            return self.session(control, null, self.privileged)
         return NamespaceServer(control, request["role"] == "verifier", null, self.privileged)
 
 
@@ -88,7 +94,8 @@ def _may_administer() -> bool:
     return held & _NEEDED == _NEEDED and ids >= 1 << 31
 
 
-def _map_ids(process: str, uids: str, gids: str, deny_groups: bool) -> None:
+def map_ids(process: str, uids: str, gids: str, deny_groups: bool) -> None:
+    """Write the id maps of a process's new user namespace."""
     for name, text in (("setgroups", "deny" if deny_groups else None), ("uid_map", uids), ("gid_map", gids)):
         if text is not None:
             with open("/proc/%s/%s" % (process, name), "w") as target:
@@ -150,7 +157,8 @@ class NamespaceServer(Server):
             pass
 
 
-def _mount(kind: str, place: str, how: int, options: ctypes.c_char_p | None) -> Call:
+def mounted(kind: str, place: str, how: int, options: ctypes.c_char_p | None) -> Call:
+    """A ready mount."""
     return libc.mount, (string(kind), string(place), string(kind), flags(how), options)
 
 
@@ -162,8 +170,8 @@ class NamespacePlan(limits.Plan):
         self.privileged = privileged
         disk = "size=%d,nr_inodes=%d,mode=777" % (spec["disk"], spec["files"])
         self.places: list[Call] = [
-            _mount("proc", "/proc", NOSUID | NODEV | NOEXEC, None),
-            _mount("tmpfs", "/box", NOSUID | NODEV, string(disk)),
+            mounted("proc", "/proc", NOSUID | NODEV | NOEXEC, None),
+            mounted("tmpfs", "/box", NOSUID | NODEV, string(disk)),
             (libc.chdir, (string("/box"),)),
             (libc.mkdir, (string("tmp"), 0o777)),
             (libc.chmod, (string("tmp"), 0o1777)),
@@ -178,7 +186,7 @@ class NamespacePlan(limits.Plan):
         """See the base class."""
         make(self.places)
         if self.loopback:
-            _raise_loopback()
+            raise_loopback()
         self.arrange(null, fds)
         make(self.bounds)
         if self.privileged:
@@ -193,10 +201,11 @@ class NamespacePlan(limits.Plan):
         """An ordinary user's run: one more user namespace, which owns nothing, without capabilities."""
         make(self.dumpable)  # the id maps belong to a process that can be dumped
         kernel.check(libc.unshare(kernel.NEWUSER), "unshare user namespace")
-        _map_ids("self", "%d 0 1" % UID, "%d 0 1" % UID, True)
+        map_ids("self", "%d 0 1" % UID, "%d 0 1" % UID, True)
         kernel.call("capset", self.header, self.empty)
 
 
-def _raise_loopback() -> None:
+def raise_loopback() -> None:
+    """Bring up the network namespace's own ``lo``."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sh", b"lo", _UP))

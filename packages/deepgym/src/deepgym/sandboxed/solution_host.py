@@ -23,8 +23,9 @@ import select
 import sys
 import types
 
-from .host import CHANNEL, CHUNK, LINK, mark, place_files, print_exception, read_frame, read_head
+from .host import CHANNEL, CHUNK, LINK, mark, place_files, print_exception, read_frame, read_head, read_one
 from .program import Program, failure
+from .tree import lay_out
 from .values import _SIMPLE, pack, unpack
 from .wire import decode, encode
 
@@ -49,7 +50,16 @@ def main(head: dict[str, Any] | None, solution_on_link: bool) -> None:
     if solution_on_link:
         _await_request()
     mark()
+    if "tree" in head:
+        _lay_out(read_one(CHANNEL), head["tree"])
     answer(CHANNEL, LINK if solution_on_link else CHANNEL, head, solution_on_link)
+
+
+def _lay_out(tree: bytes, place: str) -> None:
+    """Make the frozen copy of an agent's work the current directory. It is in play by now."""
+    os.mkdir(place)
+    os.chdir(place)
+    lay_out(tree, place)
 
 
 def alone(solution_on_link: bool) -> None:

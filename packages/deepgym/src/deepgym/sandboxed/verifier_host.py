@@ -18,6 +18,7 @@ from .host import CHANNEL, LINK, exit_status, mark, place_files, read_frame, rea
 from .proxy import Solution, SolutionDied, SolutionError
 from .values import pack
 from .wire import clean, encode
+from .work import Work
 
 __all__ = ["Reporter", "main", "verify"]
 
@@ -64,10 +65,10 @@ class Reporter:
             data = data[os.write(self.channel, data) :]
 
 
-def _conclude(reporter: Reporter, verify: Callable[[Solution], Any], solution: Solution) -> None:
+def _conclude(reporter: Reporter, verify: Callable[[Any], Any], subject: Any) -> None:
     """Call the program's ``verify`` and report what it returned."""
     try:
-        value = verify(solution)
+        value = verify(subject)
     except AssertionError as failure:
         return reporter(0.0, False, details={"assertion": clean(str(failure), 300)})
     except Exception as error:
@@ -88,12 +89,15 @@ def main(head: dict[str, Any] | None, seed: int) -> NoReturn:
     mark()
     if head is None:
         head = read_head(CHANNEL)
-    code, _ = read_frame(CHANNEL)
+    code, rest = read_frame(CHANNEL)
     if "files" in head:
         place_files(head["files"])
         sys.path.insert(0, os.getcwd())
     solution = Solution(LINK, head.get("reply", 1 << 20), head.get("nonfinite", False))
-    status, fell = verify(code, solution, Reporter(CHANNEL), seed)
+    work = None
+    if head.get("work"):
+        work = Work(read_frame(CHANNEL, rest)[0], solution)
+    status, fell = verify(code, solution, Reporter(CHANNEL), seed, work)
     facts = {"fault": solution._fault, "calls": solution._count, "ran_to_its_end": fell}
     try:
         sys.stdout.flush()
@@ -103,8 +107,13 @@ def main(head: dict[str, Any] | None, seed: int) -> NoReturn:
         os._exit(status)
 
 
-def verify(code: bytes, solution: Solution, reporter: Reporter, seed: int) -> tuple[int, bool]:
-    """Run the marshalled program; its exit status, and whether it ran to its own end."""
+def verify(
+    code: bytes, solution: Solution, reporter: Reporter, seed: int, work: Any = None
+) -> tuple[int, bool]:
+    """Run the marshalled program; its exit status, and whether it ran to its own end.
+
+    ``work``: what an agent left, where an episode is judged; the program's ``verify`` is then called with it.
+    """
     helper = types.ModuleType("deepgym_verify")
     helper.__dict__.update(
         solution=solution,
@@ -115,6 +124,8 @@ def verify(code: bytes, solution: Solution, reporter: Reporter, seed: int) -> tu
         SolutionDied=SolutionDied,
         __getattr__=lambda name: _late(helper, name),
     )
+    if work is not None:
+        helper.__dict__["work"] = work
     sys.modules["deepgym_verify"] = helper
     return _run(marshal.loads(code), helper)
 
@@ -134,7 +145,7 @@ def _run(code: types.CodeType, helper: Any) -> tuple[int, bool]:
         exec(code, module.__dict__)
         verify = module.__dict__.get("verify")
         if callable(verify) and helper.report.sent is None:
-            _conclude(helper.report, verify, helper.solution)
+            _conclude(helper.report, verify, helper.__dict__.get("work", helper.solution))
     except SystemExit as stop:
         return exit_status(stop), False
     except BaseException:

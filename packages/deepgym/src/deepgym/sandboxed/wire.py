@@ -13,11 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["MARK", "clean", "decode", "encode", "frame"]
+__all__ = ["LOOKED", "MARK", "WORK", "clean", "decode", "encode", "frame"]
 
 #: First byte on a process's channel once trusted code is about to read the text it was given;
 #: eight bytes of ``time.monotonic_ns()`` follow.
 MARK = b"S"
+#: Line on a verifier's channel before its first look into an agent's work directory.
+LOOKED = b"+\n"
+#: Where an agent's work directory stands in its session, and again where it is judged.
+WORK = "/box/work"
 
 
 def _constant(token: str) -> Any:

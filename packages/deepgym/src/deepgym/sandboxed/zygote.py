@@ -22,11 +22,19 @@ from . import kernel, solution_host, verifier_host
 from .host import CHANNEL, exit_status, print_exception
 from .wire import decode
 
-__all__ = ["STATUS", "Server", "Setting", "clone", "live"]
+__all__ = ["STATUS", "Server", "Serving", "Setting", "clone", "live"]
 
 #: What a zygote says of an ended run: wait status, peak KiB, user and system CPU microseconds.
 STATUS = struct.Struct("<iqqq")
 _RESERVED = 16
+
+
+class Serving:
+    """What a process that the manager cloned does until it ends."""
+
+    def serve(self) -> NoReturn:
+        """To the end of the process."""
+        raise NotImplementedError
 
 
 class Setting:
@@ -50,7 +58,7 @@ class Setting:
         """In a new zygote: go where runs are forked; the path at which a verifier finds the answer."""
         raise NotImplementedError
 
-    def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Server:
+    def server(self, control: socket.socket, null: int, request: dict[str, Any]) -> Serving:
         """In a new zygote: its loop."""
         raise NotImplementedError
 
@@ -108,7 +116,7 @@ def live(fd: int, ready: int, place: int | None, setting: Setting, request: dict
     server.serve()
 
 
-class Server:
+class Server(Serving):
     """A zygote's loop: receive descriptors, start one child, wait or kill, say how it ended.
 
     What is beside the child (namespaces, a directory) is for those who implement ``start``, ``kill`` and

@@ -1,0 +1,181 @@
+"""Starts an agent's processes: as another user, without privileges, within the session's limits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+import sys
+from typing import Any, Callable, NoReturn
+
+from . import kernel, limits, seccomp
+from .kernel import libc
+from .limits import UID, Call, bound, make, system
+from .namespaces import map_ids
+from .wire import WORK
+
+__all__ = ["HOME", "SCRIPT", "STATUS", "Agent"]
+
+HOME = "/box/home"
+#: Descriptors of a started process: a script to read, and a shell's line to the host.
+SCRIPT, STATUS = 47, 50
+_ERRORS = 49
+
+
+class Agent:
+    """Whom a session's commands run as."""
+
+    def __init__(self, spec: dict[str, Any], privileged: bool) -> None:
+        plan = limits.Plan(spec, None)
+        processes = [bound(resource.RLIMIT_NPROC, spec["processes"])]
+        self.apart, self.dumpable = plan.apart, plan.dumpable
+        self.namespace = -1 if privileged else _namespace(plan.dumpable)
+        if privileged:
+            self.bounds = plan.bounds + processes
+            self.identity: list[Call] = [
+                system("setgroups", ctypes.c_long(0), None),
+                system("setresgid", UID, UID, UID),
+                system("setresuid", UID, UID, UID),
+            ]
+        else:
+            # A namespace's owner is bound by the limit that he had when he made it, all of its users
+            # together: the agent's own bound comes after it was entered.
+            empty = ctypes.create_string_buffer(24)
+            header = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
+            self.bounds = plan.bounds
+            self.identity = [
+                (libc.setns, (self.namespace, kernel.NEWUSER)),
+                system("capset", header, empty),
+                *processes,
+            ]
+        filtered = plan.filtered(seccomp.program(sockets=True))
+        self.last = plan.no_privileges + filtered
+        self.environment = {
+            "HOME": HOME,
+            "PATH": "%s/bin:/usr/local/bin:/usr/bin:/bin" % sys.base_prefix,
+            "TMPDIR": "/tmp",
+            "USER": "agent",
+            "LOGNAME": "agent",
+            "SHELL": "/bin/bash",
+            "TERM": "dumb",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "PAGER": "cat",
+            "GIT_PAGER": "cat",
+        }
+
+    def start(
+        self,
+        argv: list[str],
+        stdin: int,
+        out: int,
+        script: int | None = None,
+        status: int | None = None,
+        more: dict[str, str] | None = None,
+    ) -> int:
+        """Start a program: its pid. Raises ``OSError`` if the agent's processes leave no room for it, or if
+        there is no such program.
+        """
+        environment = {**self.environment, **(more or {})}
+
+        def body() -> None:
+            os.execvpe(argv[0], argv, environment)
+
+        return self._fork(body, {0: stdin, 1: out, 2: out, SCRIPT: script, STATUS: status})
+
+    def call(self, body: Callable[[], None], out: int) -> int:
+        """Call a function in a process of its own: its pid."""
+
+        def closed() -> None:
+            os.close(_ERRORS)
+            body()
+
+        return self._fork(closed, {1: out})
+
+    def _fork(self, body: Callable[[], None], fds: dict[int, int | None]) -> int:
+        reading, writing = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._child(body, fds, writing)
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        try:
+            failed = os.read(reading, 4096)
+        finally:
+            os.close(reading)
+        if failed:
+            number, _, text = failed.decode("utf-8", "replace").partition(" ")
+            raise OSError(int(number), text)
+        return pid
+
+    def _child(self, body: Callable[[], None], fds: dict[int, int | None], errors: int) -> NoReturn:
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            os.dup2(errors, _ERRORS, inheritable=False)
+            self._become(fds)
+            body()
+        except BaseException as error:
+            try:
+                text = "%d %s" % (getattr(error, "errno", None) or 0, error)
+                os.write(_ERRORS, text.encode("utf-8", "replace")[:4000])
+            except OSError:
+                pass
+        finally:
+            os._exit(99)
+
+    def _become(self, fds: dict[int, int | None]) -> None:
+        make(self.apart)
+        for target, source in fds.items():
+            if source is not None:
+                os.dup2(source, target)
+        low = 3
+        for kept in sorted([target for target, source in fds.items() if source is not None] + [_ERRORS]):
+            if kept > low:
+                os.closerange(low, kept)
+            low = max(low, kept + 1)
+        os.closerange(low, 1024)
+        make(self.bounds)
+        make(self.identity)
+        make(self.dumpable)
+        limits.prefer_for_oom()
+        for place in (WORK, "/"):
+            try:
+                os.chdir(place)
+                break
+            except OSError:
+                continue
+        make(self.last)
+
+
+def _namespace(dumpable: list[Call]) -> int:
+    """A user namespace that owns nothing, for an ordinary user's agents; kept open by the descriptor."""
+    ready, go = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(go[1])
+            make(dumpable)  # the id maps belong to a process that can be dumped
+            kernel.check(libc.unshare(kernel.NEWUSER), "unshare user namespace")
+            map_ids("self", "%d 0 1" % UID, "%d 0 1" % UID, True)
+            os.write(ready[1], b"x")
+            os.read(go[0], 1)
+        finally:
+            os._exit(0)
+    for fd in (ready[1], go[0]):
+        os.close(fd)
+    try:
+        if os.read(ready[0], 1) != b"x":
+            raise OSError(1, "an agent's user namespace can't be made")
+        return os.open("/proc/%d/ns/user" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(go[1])
+        os.close(ready[0])
+        os.waitpid(pid, 0)
