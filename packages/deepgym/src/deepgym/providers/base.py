@@ -14,20 +14,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from deepgym.contract.evidence import Clock, Fate
 from deepgym.exceptions import SandboxDiedError
 
 __all__ = [
+    "Act",
     "Capabilities",
     "Exit",
+    "Hosting",
     "Job",
     "Limits",
+    "Place",
     "Process",
     "Provider",
+    "Ran",
     "Sandbox",
     "Spec",
+    "Workspace",
     "ZygoteDiedError",
 ]
 
@@ -108,6 +113,8 @@ class Job:
     argv: tuple[str, ...] = ()
     """A fresh interpreter or program instead of a forked child (``exec`` mode)."""
     loopback: bool = False
+    tree: bytes | None = None
+    """An agent's frozen work directory (see ``deepgym.sandboxed.tree``), in place of an answer."""
     max_replies: int = 16 << 20
     """Bytes of all replies together; a process that sends more is ended."""
 
@@ -219,3 +226,86 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a session needs: bounds of all that the agent runs together, and programs that must be there."""
+
+    limits: Limits = Limits()
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Act:
+    """One thing to do in a session's sandbox, as the agent's user. Paths start in the work directory.
+
+    ``bash``: ``data`` in the shell that lives on. ``script``: for a bash of its own. ``python``: for an
+    interpreter of its own. ``write``, ``read``: the file ``path``.
+    """
+
+    do: Literal["bash", "script", "python", "write", "read"]
+    data: bytes = b""
+    path: str = ""
+    seconds: float = 30.0
+    output: int = 16 << 10
+    """Bytes of output that are kept."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Added to the environment of ``script``."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of an ``Act``. Whatever an agent did, it is told here, not raised."""
+
+    output: bytes = b""
+    code: int | None = None
+    """Exit status, minus the signal that ended it; ``None`` if it was stopped or never began."""
+    timed_out: bool = False
+    cut: bool = False
+    note: str = ""
+    """For the agent: what happened to its shell, or to all that it had running."""
+    error: str = ""
+    """Why it couldn't begin."""
+    seconds: float = 0.0
+    """That it took, without any waiting for a turn."""
+
+
+class Workspace(Protocol):
+    """One session's sandbox, alive until it is closed."""
+
+    id: str
+    capabilities: Capabilities
+
+    async def act(self, act: Act) -> Ran:
+        """Do one thing; one at a time.
+
+        Raises:
+            SandboxDiedError: the sandbox ended, or no longer answers.
+            SandboxExpiredError: the provider retired it at the end of its lifetime.
+            ProviderError, NetworkError: the provider failed, or the way to it.
+        """
+        ...
+
+    async def copy(self, *, last: bool, room: int, files: int) -> bytes:
+        """The work directory as a tree, at most ``room`` bytes in ``files`` entries. ``last``: all that the
+        agent has running is ended first, for good. Raises as ``act`` does.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End it and all that runs in it."""
+        ...
+
+
+@runtime_checkable
+class Hosting(Protocol):
+    """A provider that has sandboxes for sessions."""
+
+    async def host(self, place: Place) -> Workspace:
+        """A sandbox for a session, waiting while as many as may be are open.
+
+        Raises:
+            SandboxError: none can be had; the message names what is missing and the remedy.
+        """
+        ...

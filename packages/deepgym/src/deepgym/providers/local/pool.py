@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
 import weakref
 
+from deepgym.exceptions import SandboxError
+from deepgym.providers.base import Place
+
 from .cgroup import Group, remove_left
 from .sandbox import Slot
 from .slots import HostSlots, cores
-from .tiers import AUTO, capabilities, fallback, start
+from .tiers import AUTO, TIERS, capabilities, fallback, start
+from .workspace import LocalWorkspace, open_workspace
 from .zygotes import Manager, RefusedError, Zygote
 
 __all__ = ["Pool"]
@@ -28,6 +33,7 @@ class Pool:
         self.tier = tier
         self.slots: dict[int, Slot] = {}
         self.manager: Manager | None = None
+        self.workspaces: set[LocalWorkspace] = set()
         self._host = HostSlots(count)
         self._lock = threading.Lock()
         self.in_use = 0
@@ -82,11 +88,7 @@ class Pool:
 
     def prepare(self, number: int, verifier: bool) -> Slot:
         """Start the slot's zygotes. Blocking; raises ``SandboxError`` if the host can't give them."""
-        with self._lock:
-            if self.manager is None or not self.manager.alive():
-                self._drop(number)
-                self.manager = start(self.tier)
-            manager = self.manager
+        manager = self._started(number)
         slot = self.slots.get(number)
         if slot is None:
             try:
@@ -111,6 +113,26 @@ class Pool:
                 self.discard(slot)
                 raise
         return slot
+
+    def host(self, place: Place) -> LocalWorkspace:
+        """A session's sandbox. Blocking; raises ``SandboxError`` if the host can't give it."""
+        manager = self._started(None)
+        if manager.tier != TIERS[0]:
+            raise SandboxError(
+                f"a session needs namespaces, and this host's tier is {manager.tier!r}; `deepgym doctor` "
+                "says why. Use another provider (mode='docker') for sessions."
+            )
+        workspace = open_workspace(manager, place, functools.partial(capabilities, manager.tier))
+        self.workspaces.add(workspace)
+        return workspace
+
+    def _started(self, mine: int | None) -> Manager:
+        """The manager; a new one if there is none, or none that lives."""
+        with self._lock:
+            if self.manager is None or not self.manager.alive():
+                self._drop(mine)
+                self.manager = start(self.tier)
+            return self.manager
 
     def _fall_back(self, error: RefusedError, refused: Manager) -> Manager:
         """Another tier's manager, where this host refused even the first zygote its namespaces."""
@@ -137,6 +159,8 @@ class Pool:
     def close(self) -> None:
         """End every zygote. Blocking. Does nothing in a process that only inherited the pool."""
         if self.pid == os.getpid():
+            for workspace in list(self.workspaces):
+                workspace.end()
             with self._lock:
                 self._drop(None)
                 self._host.forget()
@@ -144,6 +168,8 @@ class Pool:
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's descriptors, and leave its zygotes alone."""
+        for workspace in list(self.workspaces):
+            workspace.end()
         for slot in list(self.slots.values()):
             slot.forget()
         self.slots.clear()

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import math
 import os
 import time
 import weakref
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from deepgym.exceptions import SandboxError
-from deepgym.providers.base import Capabilities, Spec
+from deepgym.providers.base import Capabilities, Place, Spec
 
 from .cgroup import Group
 from .pool import Pool
+from .room import Room
 from .sandbox import LocalSandbox
 from .slots import cores
 from .tiers import AUTO, TIERS, capabilities, chosen, elsewhere
+from .workspace import LocalWorkspace
 
 __all__ = ["LocalProvider"]
 
@@ -27,6 +32,7 @@ __all__ = ["LocalProvider"]
 _BEAT = 0.002
 #: Seconds of waiting after which it is said.
 _SAY = 60
+MAX_SESSIONS = 64
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +45,7 @@ class LocalProvider:
         isolation: The walls of a run: ``namespaces``, ``landlock``, or ``unsafe``, which has none and is for
             answers that you wrote. ``auto``: namespaces; where this host refuses them, Landlock if it holds
             here, which is said once; else an error with the remedy. Never ``unsafe`` by itself.
+        max_sessions: Sessions open at once; more wait. They use a core only while a step goes on.
 
     A process that was forked from one that used a provider starts zygotes of its own; a pickled provider
     comes back unopened.
@@ -46,20 +53,24 @@ class LocalProvider:
 
     name = "local"
 
-    def __init__(self, *, slots: int | None = None, isolation: str = AUTO) -> None:
+    def __init__(
+        self, *, slots: int | None = None, isolation: str = AUTO, max_sessions: int = MAX_SESSIONS
+    ) -> None:
+        if max_sessions < 1:
+            raise ValueError(f"max_sessions={max_sessions}: at least one session must be allowed")
         if slots is not None and slots < 1:
             raise ValueError(f"slots={slots}: at least one slot is needed")
         if isolation not in (AUTO, *TIERS):
             raise ValueError(f"isolation={isolation!r}: one of {', '.join((AUTO, *TIERS))} is needed")
-        self._requested, self.isolation = slots, isolation
+        self._requested, self.isolation, self.max_sessions = slots, isolation, max_sessions
         self._open: Pool | None = None
+        self._room = Room(max_sessions)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"slots": self._requested, "isolation": self.isolation}
+        return {"slots": self._requested, "isolation": self.isolation, "max_sessions": self.max_sessions}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._requested, self.isolation = state["slots"], state["isolation"]
-        self._open = None
+        self.__init__(**state)  # type: ignore[misc]
 
     @property
     def slots(self) -> int:
@@ -98,6 +109,33 @@ class LocalProvider:
             raise
         return LocalSandbox(slot, spec, pool)
 
+    async def host(self, place: Place) -> LocalWorkspace:
+        """A sandbox for a session; waits while ``max_sessions`` are open.
+
+        Raises:
+            SandboxError: this host can't isolate a session; the text says what is missing and the remedy.
+        """
+        pool = self._pool()
+        await self._room.enter()
+        try:
+            opening = anyio.to_thread.run_sync(pool.host, place, abandon_on_cancel=False)
+            workspace: LocalWorkspace = await opening
+        except BaseException:
+            self._room.leave()
+            raise
+        workspace.turn = functools.partial(self._turn, pool)
+        workspace.when_closed = functools.partial(_closed, pool, workspace, self._room)
+        return workspace
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, pool: Pool) -> AsyncIterator[None]:
+        """One of the host's slots, for as long as something runs that an agent asked for."""
+        number = await self._acquire(pool, False)
+        try:
+            yield
+        finally:
+            pool.release(number)
+
     def _pool(self) -> Pool:
         if (refusal := elsewhere()) is not None:
             raise SandboxError(refusal)
@@ -130,3 +168,8 @@ class LocalProvider:
         pool, self._open = self._open, None
         if pool is not None:
             await anyio.to_thread.run_sync(pool.close)
+
+
+def _closed(pool: Pool, workspace: LocalWorkspace, room: Room) -> None:
+    pool.workspaces.discard(workspace)
+    room.leave()

@@ -90,6 +90,14 @@ def _watch(directory: int | None) -> int:
     return fd
 
 
+def _texts(job: Job) -> bytes:
+    """A job's texts, in the order in which its host reads them."""
+    if job.tree is None:
+        return frame(job.text)
+    texts = (job.tree, job.text) if job.role == "solution" else (job.text, job.tree)
+    return b"".join(map(frame, texts))
+
+
 class LocalSandbox:
     """See ``deepgym.providers.base.Sandbox``."""
 
@@ -122,7 +130,7 @@ class LocalSandbox:
                 if link is not None:
                     link.close()
             self.processes.append(process)
-            await process.send(first + frame(job.text) + job.requests)
+            await process.send(first + _texts(job) + job.requests)
         except OSError as error:
             self.broken = True
             raise SandboxError(f"a run can't be started: {error}") from error
