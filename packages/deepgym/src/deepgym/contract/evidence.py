@@ -115,8 +115,11 @@ class Evidence(_Fact):
     verifier: Side | None = None
     """``None`` for declared cases, which the judge's own process compares."""
     in_play: bool = False
-    """Whether the policy's output had come into play: the solution's mark, or the watch."""
-    in_play_by: Literal["mark", "watch", "watch_lost"] | None = None
+    """Whether the policy's output had come into play."""
+    in_play_by: Literal["mark", "watch", "watch_lost", "work"] | None = None
+    """Which sign said so: the solution's mark, the watch on the answer's copy (or its loss), or a session's
+    verifier that looked into the agent's work directory.
+    """
     clock: Clock | None = None
 
     cases: tuple[CaseFact, ...] | None = None

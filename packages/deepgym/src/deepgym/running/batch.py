@@ -9,14 +9,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from deepgym.environments.environment import Environment
+from deepgym.environments.task import Task
+
+from .hosts import replay
 
 if TYPE_CHECKING:
+    from deepgym.environments.multi_turn import MultiTurnEnvironment
     from deepgym.environments.suites import Suite
 
-__all__ = ["Deadline", "EnvLike", "Envs", "Item", "Seeds", "items_of", "items_of_suite", "worst_case"]
+__all__ = [
+    "Deadline",
+    "EnvLike",
+    "EnvironmentName",
+    "Envs",
+    "Item",
+    "Seeds",
+    "items_of",
+    "items_of_suite",
+    "multi_turn",
+    "seeds_for",
+    "worst_case",
+]
 
 EnvLike: TypeAlias = "Environment | str"
 """An environment, or what ``load_environment`` takes."""
+EnvironmentName: TypeAlias = "str | os.PathLike[str]"
 Envs: TypeAlias = "EnvLike | Sequence[EnvLike]"
 Seeds: TypeAlias = "int | Sequence[int] | None"
 """One seed for all, one for each answer, or ``None`` for each environment's own."""
@@ -35,6 +52,8 @@ class Item:
     answer: str
     seed: int | None = None
     """``None``: the environment's own."""
+    tree: bytes | None = None
+    """An agent's frozen work directory, in place of an answer."""
 
     @property
     def chosen_seed(self) -> int:
@@ -46,8 +65,10 @@ class Item:
         """The code to place, as bytes; whatever a string can hold has some.
 
         An answer beyond 16 MiB is placed as a line that ends its own process: it gets its 0 like any other
-        answer that dies, and no sandbox has to hold it.
+        answer that dies, and no sandbox has to hold it. For an agent's work it is the program that runs that.
         """
+        if self.tree is not None:
+            return replay()
         if len(self.answer) > _MAX_ANSWER:
             return _TOO_LONG
         text = self.env.complete(self.answer).encode("utf-8", "surrogatepass")
@@ -64,7 +85,7 @@ def items_of(env: Envs, outputs: Sequence[str], seed: Seeds) -> list[Item]:
     if isinstance(outputs, (str, bytes)):
         raise TypeError("outputs must be a list of answers, got one string; wrap it in a list or use run")
     answers = list(outputs)
-    if isinstance(env, (Environment, str, os.PathLike)):
+    if isinstance(env, (Task, str, os.PathLike)):
         environments = [_environment(env)] * len(answers)
     elif isinstance(env, Sequence):
         environments = [_environment(one) for one in env]
@@ -77,30 +98,55 @@ def items_of(env: Envs, outputs: Sequence[str], seed: Seeds) -> list[Item]:
     for index, answer in enumerate(answers):
         if not isinstance(answer, str):
             raise TypeError(f"outputs[{index}] must be a string of code, got {type(answer).__name__}")
-    seeds = _seeds(seed, environments)
+    seeds = seeds_for(seed, len(environments))
     return [
         Item(one, answer, number) for one, answer, number in zip(environments, answers, seeds, strict=True)
     ]
 
 
-def _environment(env: EnvLike) -> Environment:
+def _environment(env: object) -> Environment:
     if isinstance(env, Environment):
         return env
     if isinstance(env, (str, os.PathLike)):
         from deepgym.environments.registry import load_environment
 
         return load_environment(env)
+    if isinstance(env, Task):
+        raise TypeError(f"{env.name!r} is a multi-turn environment: use session or run_episode")
     raise TypeError(f"env must be an Environment or a name, got {type(env).__name__}")
 
 
-def _seeds(seed: Seeds, environments: Sequence[Environment]) -> Sequence[int | None]:
+def multi_turn(env: MultiTurnEnvironment | EnvironmentName) -> MultiTurnEnvironment:
+    """The environment, loaded if it is given by name or path.
+
+    Raises:
+        UnknownNameError, InvalidEnvironmentError: no such multi-turn environment.
+        TypeError: something else.
+    """
+    from deepgym.environments.multi_turn import MultiTurnEnvironment
+
+    if isinstance(env, MultiTurnEnvironment):
+        return env
+    if isinstance(env, Environment):
+        raise TypeError(f"{env.name!r} is answered at once, not in a session; use run or run_batch")
+    if isinstance(env, (str, os.PathLike)):
+        from deepgym.environments.registry import load_multi_turn_environment
+
+        return load_multi_turn_environment(env)
+    raise TypeError(f"env must be a MultiTurnEnvironment or a name, got {type(env).__name__}")
+
+
+def seeds_for(seed: Seeds, count: int) -> Sequence[int | None]:
+    """One seed for each of ``count`` outputs, or episodes.
+
+    Raises:
+        ValueError: not as many as are needed, or one that isn't a seed.
+    """
     if seed is None:
-        return [None] * len(environments)
-    found = [seed] * len(environments) if isinstance(seed, int) else list(seed)
-    if len(found) != len(environments):
-        raise ValueError(
-            f"{len(found)} seeds for {len(environments)} outputs; give one, or one for each output"
-        )
+        return [None] * count
+    found = [seed] * count if isinstance(seed, int) else list(seed)
+    if len(found) != count:
+        raise ValueError(f"{len(found)} seeds for {count} outputs; give one, or one for each output")
     for number in found:
         if type(number) is not int or not 0 <= number < 1 << 63:
             raise ValueError(f"seed must be an integer from 0 to 2**63 - 1, got {number!r:.80}")

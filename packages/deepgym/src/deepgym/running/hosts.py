@@ -1,4 +1,4 @@
-"""The text of the solution's host, for a fresh interpreter (``exec`` mode)."""
+"""Texts that go into a solution's sandbox: its host for a fresh interpreter, what runs an agent's work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import deepgym.sandboxed as sandboxed
 
-__all__ = ["fresh_interpreter"]
+__all__ = ["fresh_interpreter", "replay"]
 
 _BOOT = """
 import sys,types
@@ -21,7 +21,7 @@ for n,t in S:
 import random;random.seed(%d);m.alone(%r)
 """
 #: In the order of their imports; the last one starts the run.
-_HOST = ("wire", "values", "host", "program", "solution_host")
+_HOST = ("wire", "values", "host", "program", "tree", "solution_host")
 
 
 @functools.cache
@@ -33,3 +33,9 @@ def _texts() -> list[tuple[str, str]]:
 def fresh_interpreter(command: tuple[str, ...], seed: int, linked: bool) -> tuple[str, ...]:
     """The command line that runs the solution's host in the Python that ``command`` starts."""
     return (*command, "-s", "-S", "-B", "-c", _BOOT % (_texts(), seed, linked))
+
+
+@functools.cache
+def replay() -> bytes:
+    """The program that stands for the answer where an agent's work runs again."""
+    return (Path(sandboxed.__path__[0]) / "replay.py").read_bytes()

@@ -14,6 +14,7 @@ from deepgym.contract.evidence import CaseFact, Phase, Side
 from deepgym.environments.environment import Environment, EnvironmentLimits
 from deepgym.environments.verify import Cases, Program
 from deepgym.providers.base import Exit, Job, Process, Provider, Sandbox, Spec, ZygoteDiedError
+from deepgym.sandboxed.wire import LOOKED, WORK
 
 from .cases import CasePlan
 from .hosts import fresh_interpreter
@@ -39,12 +40,15 @@ class Run:
     alone: bool = False
     scale: float = 1.0
     """What the environment's time limits are multiplied by."""
+    tree: bytes | None = None
+    """An agent's frozen work directory, which ``text`` is the program to run."""
     measured: bool = False
     """Whether the time of each case is wanted, where it can be known."""
     on_phase: Callable[[Phase], None] = lambda phase: None
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
+    verifier: Process | None = None
     limits: EnvironmentLimits = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +63,10 @@ class Run:
         """Note whether the answer is in play, and by which sign."""
         if any(process.marked_at is not None for process in self.processes[:1]):
             self.facts.update(in_play=True, in_play_by="mark")
+            return
+        if self.tree is not None:
+            if self.verifier is not None and self.verifier.replies.startswith(LOOKED):
+                self.facts.update(in_play=True, in_play_by="work")
             return
         opened = sandbox.opened_by_verifier()
         if opened != "no":
@@ -176,12 +184,16 @@ class Workshop:
         run.processes.append(solution)
         head: dict[str, object] = {"files": verify.files} if verify.files else {}
         code = self._prepared.program(run.env.digest, verify.source)
-        verifier = await sandbox.start(Job("verifier", code, head, seed=run.seed, answer=run.text))
+        if run.tree is None:
+            job = Job("verifier", code, head, seed=run.seed, answer=run.text)
+        else:
+            job = Job("verifier", code, {**head, "work": True}, seed=run.seed, tree=run.tree)
+        verifier = run.verifier = await sandbox.start(job)
         run.on_phase(Phase.PLACED)
         ended = await verifier.end(run.limits.wall)
         settled = await solution.settle()
         run.date(sandbox)
-        report, facts = split_report(bytes(verifier.replies))
+        report, facts = split_report(bytes(verifier.replies).removeprefix(LOOKED))
         if report is None and ended.code in (0, 1) and verifier.stdout.strip():
             report, ended = printed_report(bytes(verifier.stdout), ended, bool(facts.get("ran_to_its_end")))
         # A verifier that floods its channel is one that reported nothing usable, not one out of time.
@@ -259,6 +271,8 @@ def _solution(run: Run, requests: bytes, program: bool, *, linked: bool = False,
             head["argv"] = list(env.interpreter)
     if env.files:
         head["files"] = env.files
+    if run.tree is not None:
+        head["tree"] = WORK
     argv: tuple[str, ...] = ()
     if env.interpreter and "program" not in head:
         argv = fresh_interpreter(env.interpreter, run.seed, linked)
@@ -271,6 +285,7 @@ def _solution(run: Run, requests: bytes, program: bool, *, linked: bool = False,
         linked=linked,
         argv=argv,
         loopback=env.loopback,
+        tree=run.tree,
         max_replies=room,
     )
 

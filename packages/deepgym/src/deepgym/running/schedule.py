@@ -35,7 +35,7 @@ from .calibration import CAP, Calibration, ran_out_of_time
 from .observers import Observers
 from .run import Run, Workshop
 
-__all__ = ["Schedule", "Ticket", "completed", "unstarted"]
+__all__ = ["ATTEMPTS", "Schedule", "Ticket", "completed", "failure_of", "unstarted"]
 
 #: Starts of one run, the first included, while nothing came into play.
 ATTEMPTS = 3
@@ -161,7 +161,7 @@ class Schedule:
 
     async def _once(self, ticket: Ticket, attempt: int, alone: bool = False) -> Evidence:
         item, began = ticket.item, time.monotonic()
-        run = Run(item.env, item.text, item.chosen_seed, alone, ticket.scale, ticket.measured)
+        run = Run(item.env, item.text, item.chosen_seed, alone, ticket.scale, item.tree, ticket.measured)
         if ticket.observers:
             run.on_phase = lambda phase: ticket.observers.on_phase(ticket.index, phase)
             run.on_phase(Phase.QUEUED)
@@ -174,7 +174,7 @@ class Schedule:
         except SandboxDiedError as error:
             failure = _died(run, error)
         except Exception as error:  # noqa: BLE001 - the judge's boundary: any failure of ours is evidence
-            failure = _failure(error)
+            failure = failure_of(error)
         run.timings["queue"] = (began - ticket.submitted) * 1000.0
         run.timings["total"] = (time.monotonic() - began) * 1000.0
         return _evidence(item, run, failure, attempt)
@@ -191,7 +191,7 @@ def completed(items: Sequence[Item], results: Sequence[RunResult | None]) -> lis
 
 def unstarted(item: Item, kind: str, message: str) -> Evidence:
     """The evidence of a run that was never started, or whose end nobody waited for."""
-    run = Run(item.env, item.text, item.chosen_seed)
+    run = Run(item.env, item.text, item.chosen_seed, tree=item.tree)
     return _evidence(item, run, Failure.model_validate({"kind": kind, "message": message}), 0)
 
 
@@ -207,7 +207,7 @@ def _evidence(item: Item, run: Run, failure: Failure | None, attempt: int) -> Ev
         run_id=os.urandom(8).hex(),
         env_name=item.env.name,
         env_digest=item.env.digest,
-        answer_sha256=hashlib.sha256(run.text).hexdigest(),
+        answer_sha256=hashlib.sha256(run.text if run.tree is None else run.tree).hexdigest(),
         seed=run.seed,
         failure=failure,
         attempts=attempt,
@@ -220,7 +220,7 @@ def _evidence(item: Item, run: Run, failure: Failure | None, attempt: int) -> Ev
 def _died(run: Run, error: SandboxDiedError) -> Failure | None:
     """A sandbox that died: a fact about the run, to be dated like any other, unless its zygote died."""
     if isinstance(error, ZygoteDiedError):
-        return _failure(error)
+        return failure_of(error)
     phase = Phase.IN_PLAY if run.in_play else Phase.OPENED
     run.facts["solution"] = Side(
         phase=phase, fate=Fate(kind="died", source="channel", message=str(error)[:500])
@@ -228,7 +228,7 @@ def _died(run: Run, error: SandboxDiedError) -> Failure | None:
     return None
 
 
-def _failure(error: Exception) -> Failure:
+def failure_of(error: Exception) -> Failure:
     """Which part of our side an exception came from. Its text is for the reader only."""
     message = f"{type(error).__name__}: {error}"[:1000]
     if isinstance(error, ZygoteDiedError):
