@@ -8,17 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from deepgym.contract.verdict import judge
-from deepgym.exceptions import SandboxError, TimeoutError, VerifierError
 from deepgym.models import BatchResult, EvalResult, RunResult
-from deepgym.running.batch import Deadline, EnvLike, Envs, Item, Seeds, items_of, items_of_suite
+from deepgym.running.batch import (
+    Deadline,
+    EnvironmentName,
+    EnvLike,
+    Envs,
+    Item,
+    Seeds,
+    items_of,
+    items_of_suite,
+    multi_turn,
+    seeds_for,
+)
 from deepgym.running.observers import Observer, Observers
+from deepgym.running.outcome import result_or_raise
 from deepgym.running.schedule import Schedule, Ticket, completed
 from deepgym.running.streams import Indexes, Ordered
 
 if TYPE_CHECKING:
+    from deepgym.environments.multi_turn import MultiTurnEnvironment
     from deepgym.environments.suites import Suite
     from deepgym.providers.base import Provider
+    from deepgym.session.agents import Agent
+    from deepgym.session.episode import OnEpisode
+    from deepgym.session.records import Trajectory
+    from deepgym.session.session import AsyncSession
 
 __all__ = ["AsyncDeepGym", "evaluated"]
 
@@ -70,18 +85,7 @@ class AsyncDeepGym:
                 Each carries the result without a verdict as ``result``.
         """
         (item,) = items_of(env, [output], seed)
-        evidence = await self._schedule.evidence(Ticket(item))
-        result = judge(evidence)
-        verifier = evidence.verifier
-        said_so = verifier is not None and (verifier.exit_code == 2 or evidence.report is not None)
-        if result.has_verdict or (said_so and evidence.failure is None):
-            return result
-        message = f"{result.error_type}: {result.error}"
-        if result.error_type == "timeout":
-            raise TimeoutError(message, result)
-        if result.error_type == "verifier_error":
-            raise VerifierError(message, result)
-        raise SandboxError(message, result)
+        return result_or_raise(await self._schedule.evidence(Ticket(item)))
 
     async def run_batch(
         self,
@@ -166,6 +170,92 @@ class AsyncDeepGym:
                         except GeneratorExit:  # out of the group first, or it would come wrapped
                             group.cancel_scope.cancel()
                             return
+
+    def session(
+        self, env: MultiTurnEnvironment | EnvironmentName, *, seed: int | None = None
+    ) -> AsyncSession:
+        """An episode's place in a multi-turn environment, given or by its name; an async context manager.
+
+        ``seed``: of the set-up and the verifier; by default the environment's own. Nothing is opened before
+        ``reset``.
+
+        Raises:
+            UnknownNameError, InvalidEnvironmentError: no such multi-turn environment.
+        """
+        from deepgym.session.session import AsyncSession
+
+        (number,) = seeds_for(seed, 1)
+        return AsyncSession(self._schedule, multi_turn(env), number)
+
+    async def run_episode(
+        self, env: MultiTurnEnvironment | EnvironmentName, agent: Agent, *, seed: int | None = None
+    ) -> Trajectory:
+        """Have an agent play one episode, and judge it. The trajectory's ``result`` is always there; it has
+        no verdict where our side failed, the model's server among it.
+
+        Args:
+            agent: A callable, async or not, from the trajectory so far to the next action (see
+                ``docs/episodes.md``), or a ``ChatAgent``.
+            seed: Of the set-up and the verifier; by default the environment's own.
+
+        Raises:
+            Exception: what the agent raises before its first action, unless infrastructure failed it.
+        """
+        from deepgym.session.episode import run_episode
+
+        return await run_episode(lambda: self.session(env, seed=seed), agent)
+
+    async def run_episodes(
+        self,
+        env: MultiTurnEnvironment | EnvironmentName | Sequence[MultiTurnEnvironment | EnvironmentName],
+        agent: Agent,
+        *,
+        n: int = 1,
+        seed: Seeds = None,
+        max_parallel: int | None = None,
+        on_episode: OnEpisode | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Trajectory]:
+        """Many episodes at once; trajectory ``i`` belongs to episode ``i``.
+
+        Args:
+            env: One environment, or one for each episode.
+            n: Episodes of each.
+            seed: One for all, or one for each episode; by default each environment's own.
+            max_parallel: Episodes at once; by default as many as the provider has room for.
+            on_episode: Told ``(index, trajectory)`` as each ends.
+            metadata: Put into each trajectory.
+
+        Raises:
+            Exception: as ``run_episode``; the other episodes are stopped then.
+        """
+        from deepgym.session.episode import run_episodes
+
+        sessions = self._sessions(env, n, seed)
+        wanted = max_parallel or self._room_for_sessions()
+        return await run_episodes(
+            sessions, agent, max_parallel=wanted, on_episode=on_episode, metadata=metadata
+        )
+
+    def _sessions(
+        self,
+        env: MultiTurnEnvironment | EnvironmentName | Sequence[MultiTurnEnvironment | EnvironmentName],
+        n: int,
+        seed: Seeds,
+    ) -> list[AsyncSession]:
+        if n < 1:
+            raise ValueError(f"n={n}: at least one episode is needed")
+        one = isinstance(env, (str, os.PathLike)) or not isinstance(env, Sequence)
+        given: Sequence[Any] = [env] if one else env  # type: ignore[assignment]
+        environments = [multi_turn(each) for each in given for _ in range(n)]
+        return [
+            self.session(each, seed=number)
+            for each, number in zip(environments, seeds_for(seed, len(environments)), strict=True)
+        ]
+
+    def _room_for_sessions(self) -> int:
+        room: int = getattr(self.provider, "max_sessions", 0) or os.cpu_count() or 1
+        return room
 
     async def _fill(
         self,

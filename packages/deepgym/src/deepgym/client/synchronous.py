@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepgym.client.asynchronous import AsyncDeepGym, evaluated
 from deepgym.client.portal import Portal
+from deepgym.client.session import Session
 from deepgym.exceptions import Interrupted, SandboxError
 from deepgym.models import BatchResult, EvalResult, RunResult
-from deepgym.running.batch import EnvLike, Envs, Item, Seeds, items_of, items_of_suite
+from deepgym.running.batch import EnvironmentName, EnvLike, Envs, Item, Seeds, items_of, items_of_suite
 from deepgym.running.observers import Observer
 from deepgym.running.schedule import completed
 from deepgym.running.streams import Indexes, Ordered
 
 if TYPE_CHECKING:
+    from deepgym.environments.multi_turn import MultiTurnEnvironment
     from deepgym.environments.suites import Suite
     from deepgym.providers.base import Provider
+    from deepgym.session.agents import Agent
+    from deepgym.session.episode import OnEpisode
+    from deepgym.session.records import Trajectory
 
 __all__ = ["DeepGym"]
 
@@ -154,6 +159,40 @@ class DeepGym:
             call.result()
         finally:
             call.stop()
+
+    def session(self, env: MultiTurnEnvironment | EnvironmentName, *, seed: int | None = None) -> Session:
+        """See ``AsyncDeepGym.session``; a context manager."""
+        return Session(self, self.asynchronous.session(env, seed=seed))
+
+    def run_episode(
+        self, env: MultiTurnEnvironment | EnvironmentName, agent: Agent, *, seed: int | None = None
+    ) -> Trajectory:
+        """See ``AsyncDeepGym.run_episode``."""
+        return self._call(lambda: self.asynchronous.run_episode(env, agent, seed=seed))
+
+    def run_episodes(
+        self,
+        env: MultiTurnEnvironment | EnvironmentName | Sequence[MultiTurnEnvironment | EnvironmentName],
+        agent: Agent,
+        *,
+        n: int = 1,
+        seed: Seeds = None,
+        max_parallel: int | None = None,
+        on_episode: OnEpisode | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Trajectory]:
+        """See ``AsyncDeepGym.run_episodes``. Ctrl-C ends what goes on; ``on_episode`` was told the rest."""
+        return self._call(
+            lambda: self.asynchronous.run_episodes(
+                env,
+                agent,
+                n=n,
+                seed=seed,
+                max_parallel=max_parallel,
+                on_episode=on_episode,
+                metadata=metadata,
+            )
+        )
 
     def _loop(self) -> Portal:
         with self._lock:
