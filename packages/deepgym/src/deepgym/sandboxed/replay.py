@@ -20,6 +20,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# Sources are run, not bytecode that lies beside them and may say something else.
+sys.pycache_prefix = "/nonexistent"
+sys.dont_write_bytecode = True
 _running: list[subprocess.Popen[bytes]] = []
 
 

@@ -217,8 +217,10 @@ class AsyncSession:
                 return self._verdict()
             self._end(self.ended or "submitted")
             await self._leave()
-        self.result = result_or_raise(await self._evidence(self._tree))
-        return self.result
+        result = result_or_raise(await self._evidence(self._tree))
+        if result.has_verdict:
+            self.result, self._tree = result, None
+        return result
 
     def _verdict(self) -> RunResult:
         assert self.result is not None

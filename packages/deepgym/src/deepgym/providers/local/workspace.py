@@ -28,21 +28,29 @@ _FIRST, _COUNT = 2048, 12_000
 _CHUNK = 1 << 18
 #: Seconds beyond an act's own that the sandbox may take to answer.
 _PATIENCE = 30.0
+#: How often, and after how many seconds each, a dead sandbox's manager is looked at: it may have died first.
+_LOOKS, _LOOK = 5, 0.01
 
 
 class LocalWorkspace:
     """See ``deepgym.providers.base.Workspace``. Made by ``open_workspace``."""
 
     def __init__(
-        self, zygote: Zygote, group: Group | None, channel: socket.socket, tier: Capabilities
+        self,
+        manager: Manager,
+        zygote: Zygote,
+        group: Group | None,
+        channel: socket.socket,
+        tier: Capabilities,
     ) -> None:
         self.id = f"local-session-{os.getpid()}-{next(_numbers)}"
         self.capabilities = tier
         self.turn: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
         self.when_closed: Callable[[], None] = lambda: None
-        self._zygote, self._group, self._channel = zygote, group, channel
+        self._manager, self._zygote, self._group, self._channel = manager, zygote, group, channel
         self._pid = os.getpid()
-        self._broken = self._closed = False
+        self._asking = self._closed = False
+        self._over: SandboxDiedError | None = None
 
     async def act(self, act: Act) -> Ran:
         """See the base class. Waits for a core of this host first; that isn't counted."""
@@ -89,14 +97,32 @@ class LocalWorkspace:
     @contextlib.contextmanager
     def _answering(self, seconds: float) -> Iterator[None]:
         """Between a request and its answer. Whatever interrupts that, nothing more can be asked."""
-        if self._broken or self._closed:
-            raise SandboxDiedError(f"the sandbox {self.id} has ended")
-        self._broken = True
-        with anyio.move_on_after(seconds) as scope:
-            yield
-            self._broken = False
-        if scope.cancelled_caught:
-            raise SandboxDiedError(f"the sandbox {self.id} gave no answer for {seconds:.0f} s")
+        if self._over is not None:
+            raise self._over
+        if self._asking or self._closed:
+            raise SupervisorError(f"the sandbox {self.id} is closed, or a request to it was interrupted")
+        self._asking = True
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                yield
+                self._asking = False
+            if scope.cancelled_caught:
+                self._over = SandboxDiedError(f"the sandbox {self.id} gave no answer for {seconds:.0f} s")
+                raise self._over
+        finally:
+            if self._closed:
+                self._channel.close()
+
+    async def _lost(self) -> SandboxError:
+        """The channel has ended: with the sandbox, unless it was closed here or its manager is gone."""
+        for _ in range(_LOOKS):
+            if self._closed:
+                return SupervisorError(f"the sandbox {self.id} was closed while it was in use")
+            if not self._manager.alive():
+                return SupervisorError("the sandbox manager is gone, and every session with it")
+            await anyio.sleep(_LOOK)
+        self._over = SandboxDiedError(f"the sandbox {self.id} has ended")
+        return self._over
 
     async def _send(self, head: dict[str, Any], data: bytes = b"") -> None:
         view = memoryview(frame(encode(head)) + frame(data))
@@ -106,7 +132,7 @@ class LocalWorkspace:
             except BlockingIOError:
                 await anyio.wait_writable(self._channel)
             except OSError:
-                raise SandboxDiedError(f"the sandbox {self.id} has ended") from None
+                raise await self._lost() from None
 
     async def _frame(self) -> bytes:
         return await self._exactly(int.from_bytes(await self._exactly(4), "little"))
@@ -122,7 +148,7 @@ class LocalWorkspace:
             except OSError:
                 data = b""
             if not data:
-                raise SandboxDiedError(f"the sandbox {self.id} has ended")
+                raise await self._lost()
             parts.append(data)
             size -= len(data)
         return b"".join(parts)
@@ -139,13 +165,14 @@ class LocalWorkspace:
             return
         self._closed = True
         try:
-            self._channel.close()
             if self._pid == os.getpid():
                 self._zygote.close()
                 if self._group is not None:
                     self._group.remove()
             else:
                 self._zygote.forget()
+            if not self._asking:  # else whoever asks closes it: the number mustn't become somebody else's
+                self._channel.close()
         finally:
             self.when_closed()
 
@@ -155,7 +182,7 @@ def _ours() -> Iterator[None]:
     """What fails here besides the sandbox is this process."""
     try:
         yield
-    except SandboxDiedError:
+    except (SandboxDiedError, SupervisorError):
         raise
     except Exception as error:
         raise SupervisorError(f"{type(error).__name__}: {error}") from error
@@ -183,7 +210,7 @@ def open_workspace(
         theirs.close()
         _await_ready(ours, limits.setup)
         ours.setblocking(False)
-        return LocalWorkspace(zygote, group, ours, capabilities(group))
+        return LocalWorkspace(manager, zygote, group, ours, capabilities(group))
     except BaseException as error:
         ours.close()
         theirs.close()
