@@ -22,6 +22,7 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent))
 
 from meter import Meter
+from sessions import sessions_report
 from steps import ANSWER, DECLARED, TRIVIAL, VERIFIED, Floor, Step, awaited, bwrap_start, judged, python_start
 
 from deepgym import AsyncDeepGym, DeepGym, load_environment
@@ -226,7 +227,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=("steps", "rates", "scaling", "kills", "import"))
+    parser.add_argument("--only", choices=("steps", "sessions", "rates", "scaling", "kills", "import"))
     parser.add_argument("--guard", action="store_true", help="only the steps; exit 1 if a ratio is too high")
     options = parser.parse_args()
     meter = Meter()
@@ -235,13 +236,17 @@ def main() -> None:
             raise SystemExit(0 if guarded(meter, options.rounds) else 1)
         finally:
             meter.close()
+    rates: dict[str, float] = {}
     report: dict[str, object] = {"exact CPU accounting": meter.exact, "python": sys.version.split()[0]}
     try:
         if options.only in (None, "steps"):
             report["steps"] = steps_report(meter, options.rounds)
+        if options.only in (None, "sessions"):
+            rows, memory = sessions_report(meter, options.rounds, pss, tree)
+            report["sessions"] = rows
+            rates.update(memory)
     finally:
         meter.close()
-    rates: dict[str, float] = {}
     if options.only in (None, "rates"):
         rates.update(rates_report(options.runs))
     if options.only in (None, "scaling"):
@@ -270,6 +275,12 @@ def show(report: dict[str, object]) -> None:
         for name, row in steps.items():
             target = f"{TARGETS[name]:.2f}" if name in TARGETS else ""
             print(f"{name:32} {row['cpu_ms']:8.2f} {row['wall_ms']:8.2f} {row['ratio']:6.2f}x  {target}")
+    sessions = report.get("sessions")
+    if isinstance(sessions, dict):
+        print(f"{'sessions':32} {'CPU ms':>8} {'wall ms':>8} {'floors':>7}  target")
+        for name, row in sessions.items():
+            target = "3.00" if name == "open a session" else ""
+            print(f"{name:32} {row['cpu_ms']:8.2f} {row['wall_ms']:8.2f} {row['floors']:6.2f}x  {target}")
     rates = report.get("rates")
     if isinstance(rates, dict):
         for name, value in rates.items():
