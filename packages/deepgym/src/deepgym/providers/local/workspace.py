@@ -110,8 +110,12 @@ class LocalWorkspace:
                 self._over = SandboxDiedError(f"the sandbox {self.id} gave no answer for {seconds:.0f} s")
                 raise self._over
         finally:
-            if self._closed:
-                self._channel.close()
+            self._leave_channel()
+
+    def _leave_channel(self) -> None:
+        """Close the channel if the sandbox was closed meanwhile, and so couldn't."""
+        if self._closed:
+            self._channel.close()
 
     async def _lost(self) -> SandboxError:
         """The channel has ended: with the sandbox, unless it was closed here or its manager is gone."""
