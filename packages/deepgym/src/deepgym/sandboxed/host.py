@@ -37,20 +37,23 @@ def mark(channel: int = CHANNEL) -> None:
 
 def read_frame(channel: int, data: bytes = b"") -> tuple[bytes, bytes]:
     """One framed message and what came after it. ``EOFError`` if the channel ends first."""
-    parts, have, end = [data], len(data), 4
-    while have < end or end == 4:
-        if have >= 4:
-            data = b"".join(parts)
-            parts, end = [data], int.from_bytes(data[:4], "little") + 4
-            if have >= end:
-                break
-        more = os.read(channel, CHUNK)
-        if not more:
-            raise EOFError("the channel ended before a whole frame")
+    while len(data) < 4:
+        data += _some(channel)
+    end = int.from_bytes(data[:4], "little") + 4
+    parts, have = [data], len(data)
+    while have < end:
+        more = _some(channel)
         parts.append(more)
         have += len(more)
     data = b"".join(parts)
     return data[4:end], data[end:]
+
+
+def _some(channel: int) -> bytes:
+    data = os.read(channel, CHUNK)
+    if not data:
+        raise EOFError("the channel ended before a whole frame")
+    return data
 
 
 def read_head(channel: int) -> Any:
