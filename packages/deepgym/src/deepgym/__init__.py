@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym, DeepGym
+    from deepgym.env import AsyncDeepGymEnv, DeepGymEnv
     from deepgym.environments import (
         Case,
         Cases,
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncDeepGym",
+    "AsyncDeepGymEnv",
     "AsyncRewardFunction",
     "BatchResult",
     "Case",
     "Cases",
     "DeepGym",
+    "DeepGymEnv",
     "Environment",
     "EvalResult",
     "Program",
@@ -45,11 +48,13 @@ __all__ = [
 
 _HOMES = {
     "AsyncDeepGym": "client",
+    "AsyncDeepGymEnv": "env",
     "AsyncRewardFunction": "rewards",
     "BatchResult": "models",
     "Case": "environments",
     "Cases": "environments",
     "DeepGym": "client",
+    "DeepGymEnv": "env",
     "Environment": "environments",
     "EvalResult": "models",
     "Program": "environments",
