@@ -21,7 +21,7 @@ __all__ = ["HOME", "SCRIPT", "STATUS", "Agent"]
 HOME = "/box/home"
 #: Descriptors of a started process: a script to read, and a shell's line to the host.
 SCRIPT, STATUS = 47, 50
-_ERRORS = 49
+_NAMESPACE, _ERRORS = 48, 49
 
 
 class Agent:
@@ -46,7 +46,7 @@ class Agent:
             header = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
             self.bounds = plan.bounds
             self.identity = [
-                (libc.setns, (self.namespace, kernel.NEWUSER)),
+                (libc.setns, (_NAMESPACE, kernel.NEWUSER)),
                 system("capset", header, empty),
                 *processes,
             ]
@@ -133,11 +133,16 @@ class Agent:
 
     def _become(self, fds: dict[int, int | None]) -> None:
         make(self.apart)
+        kept_open = [_ERRORS]
+        if self.namespace >= 0:
+            os.dup2(self.namespace, _NAMESPACE, inheritable=False)
+            kept_open.append(_NAMESPACE)
         for target, source in fds.items():
             if source is not None:
                 os.dup2(source, target)
+                kept_open.append(target)
         low = 3
-        for kept in sorted([target for target, source in fds.items() if source is not None] + [_ERRORS]):
+        for kept in sorted(kept_open):
             if kept > low:
                 os.closerange(low, kept)
             low = max(low, kept + 1)

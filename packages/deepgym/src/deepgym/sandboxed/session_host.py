@@ -9,7 +9,7 @@ are two frames each, JSON and bytes:
     {"do": "write", "path": p} content                 {"do": "read", "path": p, "limit": n}
     {"do": "copy", "last": bool, "room": n, "files": n}    the reply is the tree, see ``tree``
 
-Replies: {"exit": status | null, "seconds": s, "timed_out", "cut", "note", "error"} output.
+Replies: {"exit": status | null, "seconds": s, "timed_out", "cut", "note", "error", "ours"} output.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _FLOOD = 256 << 20
 #: Seconds that a command may take to end after it was interrupted.
 _GRACE = 1.0
 _CLEAR_SECONDS = 10.0
+#: What an agent can bring about when a process is to be started; any other failure of that is ours.
+_AGENTS = (errno.EAGAIN, errno.ENOMEM)
 _NO_ROOM = "the sandbox was out of processes or memory, so everything that ran in it was ended"
 _FLOODED = "the command was ended: it wrote more than %d MiB" % (_FLOOD >> 20)
 
@@ -176,8 +178,8 @@ class SessionHost(Serving):
                 head, body = doing(request, data)
                 return {**head, "note": head.get("note") or note}, body
             except OSError as error:
-                if last or error.errno not in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-                    return {"exit": None, "error": str(error)}, b""
+                if last or error.errno not in _AGENTS:
+                    return {"exit": None, "error": str(error), "ours": error.errno not in _AGENTS}, b""
                 self._clear()
                 note = _NO_ROOM
         raise AssertionError

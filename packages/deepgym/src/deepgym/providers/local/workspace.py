@@ -58,6 +58,8 @@ class LocalWorkspace:
         with _ours():
             async with self.turn():
                 said, output = await self._ask(head, act.data, act.seconds + _PATIENCE)
+        if said.get("ours"):
+            raise SupervisorError(f"the sandbox {self.id} couldn't start a process: {said.get('error')}")
         return Ran(
             output=output,
             code=said.get("exit"),
