@@ -21,4 +21,7 @@ Parallel = Annotated[
     int | None, typer.Option("--max-parallel", "-j", min=1, help="Runs at once; default: the usable cores.")
 ]
 Reference = Annotated[bool, typer.Option("--reference", help="Grade the reference answer instead.")]
-Seed = Annotated[int | None, typer.Option(help="Draw cases from this seed instead of the environment's.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, max=(1 << 63) - 1, help="Draw cases from this seed instead of the environment's."),
+]

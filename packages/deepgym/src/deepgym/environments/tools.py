@@ -130,7 +130,9 @@ def _call(action: object) -> ToolCall | str:
     function = action.get("function", action)
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         return "a tool call needs a name: {'name': 'bash', 'arguments': {'command': 'ls'}}"
-    arguments = function.get("arguments", {})
+    arguments = function.get("arguments")
+    if arguments is None:
+        arguments = {}
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")

@@ -50,7 +50,8 @@ class Agent:
                 system("capset", header, empty),
                 *processes,
             ]
-        filtered = plan.filtered(seccomp.program(sockets=True))
+        # Limits of itself alone: the host, and a process that the host prepares, are out of its reach.
+        filtered = plan.filtered(seccomp.program(sockets=True, selfish=True))
         self.last = plan.no_privileges + filtered
         self.environment = {
             "HOME": HOME,
@@ -64,7 +65,15 @@ class Agent:
             "LC_ALL": "C.UTF-8",
             "PAGER": "cat",
             "GIT_PAGER": "cat",
+            "PS1": "",
+            "PS2": "",
+            "HISTFILE": "",
         }
+
+    def give(self, pipe: int) -> None:
+        """Make it the agent's, who can then open it by name (``/dev/stdout``)."""
+        if self.namespace < 0:
+            os.fchown(pipe, UID, UID)
 
     def start(
         self,
@@ -147,10 +156,13 @@ class Agent:
                 os.closerange(low, kept)
             low = max(low, kept + 1)
         os.closerange(low, 1024)
-        make(self.bounds)
-        make(self.identity)
+        # Before it is the agent's, whose processes could be in the way of whatever comes after, or read what
+        # this process has from its parent.
         make(self.dumpable)
         limits.prefer_for_oom()
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        make(self.bounds)
+        make(self.identity)
         for place in (WORK, "/"):
             try:
                 os.chdir(place)

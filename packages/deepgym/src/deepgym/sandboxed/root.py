@@ -121,8 +121,10 @@ def _make_devices(devices: dict[str, int], privileged: bool) -> None:
             open(dev + "/" + name, "w").close()
             kernel.mount("/proc/self/fd/%d" % devices[name], dev + "/" + name, None, BIND)
             os.close(devices[name])
-    os.symlink("/box", dev + "/shm")
+    os.symlink("/box/tmp", dev + "/shm")
     os.symlink("/proc/self/fd", dev + "/fd")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink("/proc/self/fd/%d" % number, dev + "/" + name)
     if privileged:
         kernel.mount("none", dev, None, REMOUNT | BIND | NOSUID | NOEXEC | RDONLY)
 

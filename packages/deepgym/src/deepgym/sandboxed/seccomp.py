@@ -32,7 +32,7 @@ _LEAVES = {
 }
 
 
-def _ranges(sockets: bool, beside: str) -> list[tuple[int, str]]:
+def _ranges(sockets: bool, beside: str, selfish: bool) -> list[tuple[int, str]]:
     verdicts = {number: "deny" for number in kernel.numbers["deny"]}
     if beside:
         verdicts.update(
@@ -40,6 +40,7 @@ def _ranges(sockets: bool, beside: str) -> list[tuple[int, str]]:
         )
     if beside == "own":
         verdicts.update((number, "deny") for number in kernel.numbers["owned"])
+    if selfish or beside == "own":
         verdicts.update((number, "self") for number in kernel.numbers["own"])
     verdicts[kernel.numbers["socket"]] = "socket" if sockets else "deny"
     verdicts[kernel.numbers["clone"]] = "clone"
@@ -63,21 +64,24 @@ def _search(ranges: list[tuple[int, str]]) -> list[tuple[int, int, int, int]]:
     return [(_AT_LEAST, len(low), 0, ranges[middle][0])] + low + high
 
 
-def instructions(sockets: bool = False, beside: str = "") -> list[tuple[int, int, int, int]]:
+def instructions(
+    sockets: bool = False, beside: str = "", selfish: bool = False
+) -> list[tuple[int, int, int, int]]:
     """The filter as (code, jump if true, jump if false, operand).
 
     ``sockets`` allows ``socket(2)`` for local and IP sockets (others, AF_VSOCK say, aren't namespaced).
     ``beside`` is for a process without namespaces: it runs beside everybody else's (``other``), or as the
     very user that the supervisor is (``own``), and may then change nothing that this user owns.
+    ``selfish`` lets a process set limits and scheduling of itself alone.
     """
     head = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, kernel.numbers["arch"]), (_RETURN, 0, 0, _KILL)]
     head += [(_LOAD, 0, 0, 0), (_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _EPERM)]
-    return head + _search(_ranges(sockets, beside))
+    return head + _search(_ranges(sockets, beside, selfish))
 
 
-def program(sockets: bool = False, beside: str = "") -> Any:
+def program(sockets: bool = False, beside: str = "", selfish: bool = False) -> Any:
     """The filter as a ``sock_fprog`` for ``seccomp(2)``; it keeps its own memory alive."""
-    code = b"".join(struct.pack("HBBI", *one) for one in instructions(sockets, beside))
+    code = b"".join(struct.pack("HBBI", *one) for one in instructions(sockets, beside, selfish))
     memory = ctypes.create_string_buffer(code)
     fields = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(memory))
     value: Any = ctypes.create_string_buffer(fields)

@@ -30,7 +30,7 @@ from .host import read_one
 from .kernel import BIND, NODEV, NOSUID, mount
 from .limits import UID, make, string
 from .namespaces import mounted, raise_loopback
-from .shell import Shell, Sink
+from .shell import Shell, Sink, without_complaints
 from .tree import take
 from .wire import WORK, decode, encode, frame
 from .zygote import Serving
@@ -41,6 +41,9 @@ __all__ = ["SessionHost"]
 _FLOOD = 256 << 20
 #: Seconds that a command may take to end after it was interrupted.
 _GRACE = 1.0
+_START = 10.0
+#: Seconds for which background jobs go on after a step; enough for a server to start.
+_GOES_ON = 2.0
 _CLEAR_SECONDS = 10.0
 #: What an agent can bring about when a process is to be started; any other failure of that is ours.
 _AGENTS = (errno.EAGAIN, errno.ENOMEM)
@@ -55,6 +58,7 @@ class SessionHost(Serving):
         self.control, self.null, self.privileged = control, null, privileged
         self.channel = -1
         self.shell: Shell | None = None
+        self.awaited: set[int] = set()
         self.ended: dict[int, int] = {}
         self.sinks: dict[int, Sink] = {}
         self.watch = select.poll()
@@ -79,16 +83,26 @@ class SessionHost(Serving):
             os._exit(1)
         while True:
             self.watch.register(self.channel, select.POLLIN)
-            while not self._turn(None):
-                pass
+            self._rest()
             self.watch.register(self.channel, 0)
             request, data = decode(read_one(self.channel)), read_one(self.channel)
             if request["do"] == "copy":
                 self._copy(request)
             else:
+                self._signal_all(signal.SIGCONT)
                 began = time.monotonic()
                 head, body = self._act(request, data)
                 self._send({**head, "seconds": time.monotonic() - began}, body)
+
+    def _rest(self) -> None:
+        """Wait for a request. What the agent left running soon stands still: it has no core of its own."""
+        until = time.monotonic() + _GOES_ON
+        while (left := until - time.monotonic()) > 0:
+            if self._turn(left):
+                return
+        self._signal_all(signal.SIGSTOP)
+        while not self._turn(None):
+            pass
 
     def _open(self, spec: dict[str, Any]) -> None:
         disk = "size=%d,nr_inodes=%d,mode=755" % (spec["disk"], spec["files"])
@@ -142,17 +156,26 @@ class SessionHost(Serving):
                 os._exit(0)
             elif fd in self.sinks:
                 if not self.sinks[fd].read(fd):
-                    self._ignore(fd)
+                    self._unwatch(fd)
             elif shell is not None and fd == shell.said:
                 if not shell.listen():
-                    self.watch.unregister(fd)
+                    self._unwatch(fd)
             elif shell is not None and fd == shell.input:
-                self.watch.unregister(fd)
+                self._unwatch(fd)
         return asked
 
-    def _ignore(self, fd: int) -> None:
-        if self.sinks.pop(fd, None) is not None:
+    def _unwatch(self, fd: int) -> None:
+        try:
             self.watch.unregister(fd)
+        except KeyError:
+            pass  # its other end was closed before
+
+    def _signal_all(self, number: int) -> None:
+        """Send a signal to everything that runs here but this process."""
+        try:
+            os.kill(-1, number)
+        except ProcessLookupError:
+            pass
 
     def _reap(self) -> bool:
         """Bury the dead; whether anything lives."""
@@ -163,10 +186,9 @@ class SessionHost(Serving):
                 return False
             if pid == 0:
                 return True
-            self.ended[pid] = status
-            if len(self.ended) > 4096:  # orphans, nearly all
-                kept = self.shell and self.shell.pid
-                self.ended = {one: found for one, found in self.ended.items() if one in (pid, kept)}
+            if pid in self.awaited:
+                self.awaited.discard(pid)
+                self.ended[pid] = status
 
     def _act(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         doing = {"bash": self._bash, "write": self._file, "read": self._file}.get(
@@ -178,7 +200,7 @@ class SessionHost(Serving):
                 head, body = doing(request, data)
                 return {**head, "note": head.get("note") or note}, body
             except OSError as error:
-                if last or error.errno not in _AGENTS:
+                if last:
                     return {"exit": None, "error": str(error), "ours": error.errno not in _AGENTS}, b""
                 self._clear()
                 note = _NO_ROOM
@@ -187,7 +209,7 @@ class SessionHost(Serving):
     def _bash(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         shell = self._shell()
         # What background jobs wrote since the last step comes first.
-        sink = self.sinks.setdefault(shell.output, Sink(self.limit))
+        sink = self.sinks[shell.output]
         sink.limit = request["limit"]
         shell.command(data)
         deadline, timed_out, note = time.monotonic() + request["t"], False, ""
@@ -215,7 +237,7 @@ class SessionHost(Serving):
             "cut": missing > 0,
             "note": note,
         }
-        return head, text
+        return head, without_complaints(text)
 
     def _shell(self) -> Shell:
         if self.shell is not None and self.shell.pid in self.ended:
@@ -223,20 +245,24 @@ class SessionHost(Serving):
             self._drop_shell()
         if self.shell is None:
             self.shell = shell = Shell(self.agent)
+            self.awaited.add(shell.pid)
             self.watch.register(shell.said, select.POLLIN)
             self.watch.register(shell.output, select.POLLIN)
             self.sinks[shell.output] = Sink(self.limit)
+            deadline = time.monotonic() + _START
+            while shell.status is None and shell.pid not in self.ended and time.monotonic() < deadline:
+                self._turn(deadline - time.monotonic())
+            self.sinks[shell.output].read(shell.output)
+            self.sinks[shell.output] = Sink(self.limit)  # it complained that there is no terminal
         return self.shell
 
     def _drop_shell(self) -> None:
         shell, self.shell = self.shell, None
         if shell is not None:
-            self._ignore(shell.output)
-            for fd in (shell.said, shell.input):
-                try:
-                    self.watch.unregister(fd)
-                except KeyError:
-                    pass
+            self.awaited.discard(shell.pid)
+            self.sinks.pop(shell.output, None)
+            for fd in (shell.output, shell.said, shell.input):
+                self._unwatch(fd)
             shell.close()
 
     def _program(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -264,8 +290,7 @@ class SessionHost(Serving):
         path = request["path"]
         if request["do"] == "write":
             return self._run(lambda out: self.agent.call(lambda: write_file(path, data), out), request)
-        limit = request["limit"]
-        return self._run(lambda out: self.agent.call(lambda: read_file(path, limit), out), request)
+        return self._run(lambda out: self.agent.call(lambda: read_file(path), out), request)
 
     def _run(self, start: Callable[[int], int], request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Start a process and follow it to its end; what it leaves behind goes on without its output."""
@@ -273,7 +298,9 @@ class SessionHost(Serving):
         os.set_blocking(reading, False)
         try:
             try:
+                self.agent.give(writing)
                 pid = start(writing)
+                self.awaited.add(pid)
             finally:
                 os.close(writing)
             sink = self.sinks[reading] = Sink(request["limit"])
@@ -287,7 +314,8 @@ class SessionHost(Serving):
                 self._turn(left if left > 0 else None)
             sink.read(reading)
         finally:
-            self._ignore(reading)
+            self.sinks.pop(reading, None)
+            self._unwatch(reading)
             os.close(reading)
         status = _status(self.ended.pop(pid))
         text, missing = sink.text()
@@ -303,23 +331,24 @@ class SessionHost(Serving):
         """End everything that runs here but this process."""
         deadline = time.monotonic() + _CLEAR_SECONDS
         while self._reap():
-            try:
-                os.kill(-1, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            self._signal_all(signal.SIGKILL)
             if time.monotonic() > deadline:
                 os._exit(1)
             time.sleep(0.0005)
         self.ended.clear()
+        self.awaited.clear()
         self._drop_shell()
 
     def _copy(self, request: dict[str, Any]) -> None:
         if request["last"]:
             self._clear()
+        else:
+            self._signal_all(signal.SIGSTOP)
         place = os.open(WORK, os.O_RDONLY | os.O_DIRECTORY)
         for data in take(place, request["room"], request["files"]):
             self._write(data)
         os.close(place)
+        self._signal_all(signal.SIGCONT)
 
 
 def _signal(pid: int, number: int) -> None:

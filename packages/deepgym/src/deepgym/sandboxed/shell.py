@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 
 from .agent import STATUS, Agent
 
-__all__ = ["Shell", "Sink"]
+__all__ = ["Shell", "Sink", "without_complaints"]
 
 _CHUNK = 1 << 16
+#: Interactive, so that an interrupt drops the whole line and leaves the shell as it is.
+_COMMAND = ["bash", "--noediting", "--noprofile", "--norc", "-i", "-s"]
+
+
+#: What an interactive bash says when a command was ended by a signal and there is no terminal.
+_COMPLAINT = re.compile(rb"^bash: \[\d+: \d+ \(\d+\)\] tcsetattr: [^\n]*\n", re.MULTILINE)
+
+
+def without_complaints(text: bytes) -> bytes:
+    """A shell's output without what it says of the terminal that it hasn't."""
+    return _COMPLAINT.sub(b"", text) if b"tcsetattr" in text else text
 
 
 class Sink:
@@ -59,8 +71,8 @@ class Shell:
         inputs, outputs, said = os.pipe(), os.pipe(), os.pipe()
         self.input, self.output, self.said = inputs[1], outputs[0], said[0]
         try:
-            command = ["bash", "--noprofile", "--norc", "-s"]
-            self.pid = agent.start(command, inputs[0], outputs[1], status=said[1])
+            agent.give(outputs[1])
+            self.pid = agent.start(_COMMAND, inputs[0], outputs[1], status=said[1])
         except OSError:
             self.close()
             raise
@@ -69,17 +81,19 @@ class Shell:
                 os.close(fd)
         for fd in (self.input, self.output, self.said):
             os.set_blocking(fd, False)
-        self.number, self.status = 0, None  # type: int, int | None
-        self.pending = b"trap : INT\n"
-        self._line = b""
+        self.number, self.status, self._last = 0, None, 0  # type: int, int | None, int
+        self.pending, self._line = b"", b""
+        self.command(b"set +H")
 
     def command(self, text: bytes) -> None:
         """Have ``text`` run; ``status`` is ``None`` until it has ended."""
+        self._last = self.status or 0
         self.number += 1
         self.status, self._line = None, b""
         quoted = text.replace(b"\0", b"").replace(b"'", b"'\\''")
         report = b"printf '%%d:%%d\\n' %d $? >&%d\n" % (self.number, STATUS)
-        self.pending += b"eval '" + quoted + b"' </dev/null\n" + report
+        before = b"(exit %d)\n" % self._last if self._last else b""
+        self.pending += before + b"eval '" + quoted + b"' </dev/null\n" + report
 
     def feed(self) -> None:
         """Hand on what the shell has room for."""

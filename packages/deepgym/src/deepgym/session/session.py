@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from typing import Any, NoReturn
 
@@ -26,6 +27,9 @@ from .views import act_for, observation, with_remarks
 
 __all__ = ["AsyncSession"]
 
+_log = logging.getLogger(__name__)
+#: Seconds that closing a sandbox may take.
+_CLOSING = 30.0
 _ENDS: dict[str, str] = {
     "steps": "the episode's last step is used up",
     "time": "the time for the episode's actions is used up",
@@ -62,6 +66,7 @@ class AsyncSession:
         self.result: RunResult | None = None
         """The verdict, once there is one."""
         self._began = self._over = 0.0
+        self._acted = False
         self._tree: bytes | None = None
         self._failure: SandboxError | None = None
 
@@ -101,7 +106,7 @@ class AsyncSession:
             except BaseException as error:  # noqa: BLE001 - the judge's boundary
                 await self._leave()
                 if attempt == ATTEMPTS or isinstance(error, _SetupError) or not isinstance(error, Exception):
-                    self._ours(error)
+                    await self._ours(error)
             await anyio.sleep(0.05 * attempt)
         self._began = time.monotonic()
         return Observation(text=self.env.task)
@@ -158,11 +163,11 @@ class AsyncSession:
         try:
             seen = await self._act(workspace, call)
         except BaseException as error:  # noqa: BLE001 - the judge's boundary
-            return self._broken(error)
+            return await self._broken(error)
         return self._seen(seen)
 
     async def _act(self, workspace: Workspace, call: ToolCall) -> Observation:
-        began = time.monotonic()
+        began, self._acted = time.monotonic(), True
         try:
             ran = await workspace.act(act_for(call, self.env.limits))
         except BaseException:
@@ -213,7 +218,7 @@ class AsyncSession:
             try:
                 self._tree = await self._copy(self._workspace, last=True)
             except BaseException as error:  # noqa: BLE001 - the judge's boundary
-                self._broken(error)
+                await self._broken(error)
                 return self._verdict()
             self._end(self.ended or "submitted")
             await self._leave()
@@ -235,20 +240,21 @@ class AsyncSession:
         evidence = await self._schedule.evidence(Ticket(Item(env, "", self.seed, tree)))
         return evidence.model_copy(update={"env_digest": self.env.digest, "sandbox_id": self.id})
 
-    def _broken(self, error: BaseException) -> Observation:
+    async def _broken(self, error: BaseException) -> Observation:
         """What ended the sandbox: the agent's 0, which it sees, or ours, which is raised."""
-        if not isinstance(error, Exception):
-            self._ours(error)
+        if not isinstance(error, Exception) or not self._acted:
+            await self._ours(error)
         result = failure_result(
             error, self.id, agent_seconds=self.agent_seconds, session_seconds=self.session_seconds
         )
         if not result.has_verdict:
-            self._ours(error, result)
+            await self._ours(error, result)
         self.result = self._named(result)
         self._end("sandbox")
+        await self._leave()
         return Observation(text=f"The sandbox has ended. {result.error}", done=True, ended="sandbox")
 
-    def _ours(self, error: BaseException, result: RunResult | None = None) -> NoReturn:
+    async def _ours(self, error: BaseException, result: RunResult | None = None) -> NoReturn:
         """The episode is lost, by no fault of the agent's."""
         if result is None:
             cancelled = Failure(kind="cancelled", message="the episode was stopped")
@@ -261,6 +267,7 @@ class AsyncSession:
         else:
             self._failure = SandboxError(f"{result.error_type}: {result.error}", result)
         self._over = time.monotonic()
+        await self._leave()
         if self._failure is error or not isinstance(error, Exception):
             raise error
         raise self._failure from error
@@ -289,9 +296,15 @@ class AsyncSession:
         return "the session is closed: open another" if self._closed else "call reset() first"
 
     async def _leave(self) -> None:
+        """Close the sandbox. What goes wrong there can't change what the episode was."""
         workspace, self._workspace = self._workspace, None
-        if workspace is not None:
-            await workspace.close()
+        if workspace is None:
+            return
+        with anyio.move_on_after(_CLOSING, shield=True):
+            try:
+                await workspace.close()
+            except Exception:  # noqa: BLE001 - clean-up never changes a verdict
+                _log.warning("closing sandbox %s failed", workspace.id, exc_info=True)
 
     async def close(self) -> None:
         """End the sandbox and all that runs in it. A verdict stays; an unscored episode has none."""

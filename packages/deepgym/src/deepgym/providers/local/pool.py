@@ -12,10 +12,11 @@ from deepgym.exceptions import SandboxError
 from deepgym.providers.base import Place
 
 from .cgroup import Group, remove_left
+from .room import Room
 from .sandbox import Slot
 from .slots import HostSlots, cores
+from .standing import Standing
 from .tiers import AUTO, TIERS, capabilities, fallback, start
-from .workspace import LocalWorkspace, open_workspace
 from .zygotes import Manager, RefusedError, Zygote
 
 __all__ = ["Pool"]
@@ -28,12 +29,13 @@ _GROUP_SECONDS = 2.0
 class Pool:
     """Opened on first use, and closed with its provider, with the process, or by hand."""
 
-    def __init__(self, count: int, tier: str) -> None:
+    def __init__(self, count: int, tier: str, sessions: int) -> None:
         self.pid = os.getpid()
-        self.tier = tier
+        self.count, self.tier = count, tier
         self.slots: dict[int, Slot] = {}
         self.manager: Manager | None = None
-        self.workspaces: set[LocalWorkspace] = set()
+        self.room = Room(sessions)
+        self.standing: set[Standing] = set()
         self._host = HostSlots(count)
         self._lock = threading.Lock()
         self.in_use = 0
@@ -114,17 +116,20 @@ class Pool:
                 raise
         return slot
 
-    def host(self, place: Place) -> LocalWorkspace:
-        """A session's sandbox. Blocking; raises ``SandboxError`` if the host can't give it."""
+    def host(self, place: Place) -> Standing:
+        """A session's sandbox, for which there is room: that is given back when it ends. Blocking; raises
+        ``SandboxError`` if the host can't give it.
+        """
         manager = self._started(None)
         if manager.tier != TIERS[0]:
             raise SandboxError(
                 f"a session needs namespaces, and this host's tier is {manager.tier!r}; `deepgym doctor` "
                 "says why. Use another provider (mode='docker') for sessions."
             )
-        workspace = open_workspace(manager, place, functools.partial(capabilities, manager.tier))
-        self.workspaces.add(workspace)
-        return workspace
+        standing = Standing.open(manager, place)
+        standing.when_closed += [functools.partial(self.standing.discard, standing), self.room.leave]
+        self.standing.add(standing)
+        return standing
 
     def _started(self, mine: int | None) -> Manager:
         """The manager; a new one if there is none, or none that lives."""
@@ -159,8 +164,8 @@ class Pool:
     def close(self) -> None:
         """End every zygote. Blocking. Does nothing in a process that only inherited the pool."""
         if self.pid == os.getpid():
-            for workspace in list(self.workspaces):
-                workspace.end()
+            for standing in list(self.standing):
+                standing.end()
             with self._lock:
                 self._drop(None)
                 self._host.forget()
@@ -168,8 +173,9 @@ class Pool:
 
     def forget(self) -> None:
         """In a forked child: let go of the parent's descriptors, and leave its zygotes alone."""
-        for workspace in list(self.workspaces):
-            workspace.end()
+        for standing in list(self.standing):
+            standing.forget()
+        self.standing.clear()
         for slot in list(self.slots.values()):
             slot.forget()
         self.slots.clear()

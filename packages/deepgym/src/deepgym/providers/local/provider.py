@@ -20,9 +20,10 @@ from deepgym.providers.base import Capabilities, Place, Spec
 
 from .cgroup import Group
 from .pool import Pool
-from .room import Room
 from .sandbox import LocalSandbox
 from .slots import cores
+from .standing import Standing
+from .threads import in_thread
 from .tiers import AUTO, TIERS, capabilities, chosen, elsewhere
 from .workspace import LocalWorkspace
 
@@ -64,7 +65,6 @@ class LocalProvider:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join((AUTO, *TIERS))} is needed")
         self._requested, self.isolation, self.max_sessions = slots, isolation, max_sessions
         self._open: Pool | None = None
-        self._room = Room(max_sessions)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"slots": self._requested, "isolation": self.isolation, "max_sessions": self.max_sessions}
@@ -99,14 +99,16 @@ class LocalProvider:
             SandboxError: this host can't isolate a run; the text says what is missing and the remedy.
         """
         pool = self._pool()
-        number = await self._acquire(pool, spec.alone)
+        number = await _acquire(pool, spec.alone)
         try:
             slot = pool.ready(number, spec.verifier)
-            if slot is None:
-                slot = await anyio.to_thread.run_sync(pool.prepare, number, spec.verifier)
         except BaseException:
             pool.release(number)
             raise
+        if slot is None:
+            slot = await in_thread(
+                lambda: pool.prepare(number, spec.verifier), lambda _: pool.release(number)
+            )
         return LocalSandbox(slot, spec, pool)
 
     async def host(self, place: Place) -> LocalWorkspace:
@@ -116,52 +118,26 @@ class LocalProvider:
             SandboxError: this host can't isolate a session; the text says what is missing and the remedy.
         """
         pool = self._pool()
-        await self._room.enter()
-        try:
-            opening = anyio.to_thread.run_sync(pool.host, place, abandon_on_cancel=False)
-            workspace: LocalWorkspace = await opening
-        except BaseException:
-            self._room.leave()
-            raise
-        workspace.turn = functools.partial(self._turn, pool)
-        workspace.when_closed = functools.partial(_closed, pool, workspace, self._room)
-        return workspace
+        await pool.room.enter()
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, pool: Pool) -> AsyncIterator[None]:
-        """One of the host's slots, for as long as something runs that an agent asked for."""
-        number = await self._acquire(pool, False)
-        try:
-            yield
-        finally:
-            pool.release(number)
+        def undo(standing: Standing | None) -> None:
+            if standing is None:
+                pool.room.leave()
+            else:
+                standing.end()
+
+        standing = await in_thread(lambda: pool.host(place), undo)
+        tier = capabilities(TIERS[0], standing.group)
+        return LocalWorkspace(standing, tier, functools.partial(_turn, pool))
 
     def _pool(self) -> Pool:
         if (refusal := elsewhere()) is not None:
             raise SandboxError(refusal)
         pool = self._open
         if pool is None or pool.pid != os.getpid():
-            pool = self._open = Pool(self.slots, self.isolation)
+            pool = self._open = Pool(self.slots, self.isolation, self.max_sessions)
             weakref.finalize(self, pool.close)
         return pool
-
-    async def _acquire(self, pool: Pool, alone: bool) -> int:
-        number = None if pool.somebody_waits() else pool.take(alone)
-        if number is not None:
-            return number
-        pool.begin_waiting()
-        try:
-            # Newcomers see that somebody waits and hold back for one beat, so nobody starves.
-            await anyio.sleep(_BEAT)
-            said = time.monotonic() + _SAY
-            while (number := pool.take(alone)) is None:
-                await anyio.sleep(_BEAT / 2)
-                if time.monotonic() > said:
-                    said = math.inf
-                    _log.warning("waiting for one of this host's %d slots for %d s", self.slots, _SAY)
-            return number
-        finally:
-            pool.end_waiting()
 
     async def close(self) -> None:
         """End every zygote. The provider can be used again afterwards."""
@@ -170,6 +146,31 @@ class LocalProvider:
             await anyio.to_thread.run_sync(pool.close)
 
 
-def _closed(pool: Pool, workspace: LocalWorkspace, room: Room) -> None:
-    pool.workspaces.discard(workspace)
-    room.leave()
+async def _acquire(pool: Pool, alone: bool) -> int:
+    """A free slot's number; waits while all are taken."""
+    number = None if pool.somebody_waits() else pool.take(alone)
+    if number is not None:
+        return number
+    pool.begin_waiting()
+    try:
+        # Newcomers see that somebody waits and hold back for one beat, so nobody starves.
+        await anyio.sleep(_BEAT)
+        said = time.monotonic() + _SAY
+        while (number := pool.take(alone)) is None:
+            await anyio.sleep(_BEAT / 2)
+            if time.monotonic() > said:
+                said = math.inf
+                _log.warning("waiting for one of this host's %d slots for %d s", pool.count, _SAY)
+        return number
+    finally:
+        pool.end_waiting()
+
+
+@contextlib.asynccontextmanager
+async def _turn(pool: Pool) -> AsyncIterator[None]:
+    """One of the host's slots, for as long as something runs that an agent asked for."""
+    number = await _acquire(pool, False)
+    try:
+        yield
+    finally:
+        pool.release(number)

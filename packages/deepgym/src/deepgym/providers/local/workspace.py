@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import socket
-import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,49 +11,38 @@ import anyio
 import anyio.to_thread
 
 from deepgym.exceptions import SandboxDiedError, SandboxError, SupervisorError
-from deepgym.providers.base import Act, Capabilities, Place, Ran
+from deepgym.providers.base import Act, Capabilities, Ran
 from deepgym.sandboxed.wire import decode, encode, frame
 
-from .cgroup import Group
-from .zygotes import Manager, Zygote
+from .standing import Standing
 
-__all__ = ["LocalWorkspace", "open_workspace"]
+__all__ = ["LocalWorkspace"]
 
-_numbers = itertools.count()
-#: Numbers of sessions, from which their user ids follow; beyond those of slots.
-_FIRST, _COUNT = 2048, 12_000
 _CHUNK = 1 << 18
 #: Seconds beyond an act's own that the sandbox may take to answer.
 _PATIENCE = 30.0
 #: How often, and after how many seconds each, a dead sandbox's manager is looked at: it may have died first.
 _LOOKS, _LOOK = 5, 0.01
+Turn = Callable[[], contextlib.AbstractAsyncContextManager[None]]
 
 
 class LocalWorkspace:
-    """See ``deepgym.providers.base.Workspace``. Made by ``open_workspace``."""
+    """See ``deepgym.providers.base.Workspace``. ``turn``: what to be in while something runs.
 
-    def __init__(
-        self,
-        manager: Manager,
-        zygote: Zygote,
-        group: Group | None,
-        channel: socket.socket,
-        tier: Capabilities,
-    ) -> None:
-        self.id = f"local-session-{os.getpid()}-{next(_numbers)}"
-        self.capabilities = tier
-        self.turn: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
-        self.when_closed: Callable[[], None] = lambda: None
-        self._manager, self._zygote, self._group, self._channel = manager, zygote, group, channel
-        self._pid = os.getpid()
-        self._asking = self._closed = False
+    One that is forgotten ends.
+    """
+
+    def __init__(self, standing: Standing, capabilities: Capabilities, turn: Turn) -> None:
+        self.id, self.capabilities = standing.id, capabilities
+        self._standing, self._channel, self._turn = standing, standing.channel, turn
         self._over: SandboxDiedError | None = None
+        weakref.finalize(self, standing.end)
 
     async def act(self, act: Act) -> Ran:
         """See the base class. Waits for a core of this host first; that isn't counted."""
         head = {"do": act.do, "t": act.seconds, "limit": act.output, "path": act.path, "env": act.env}
         with _ours():
-            async with self.turn():
+            async with self._turn():
                 said, output = await self._ask(head, act.data, act.seconds + _PATIENCE)
         if said.get("ours"):
             raise SupervisorError(f"the sandbox {self.id} couldn't start a process: {said.get('error')}")
@@ -73,7 +59,7 @@ class LocalWorkspace:
     async def copy(self, *, last: bool, room: int, files: int) -> bytes:
         """See the base class."""
         with _ours():
-            async with self.turn():
+            async with self._turn():
                 return await self._tree({"do": "copy", "last": last, "room": room, "files": files})
 
     async def _tree(self, request: dict[str, Any]) -> bytes:
@@ -101,13 +87,14 @@ class LocalWorkspace:
         """Between a request and its answer. Whatever interrupts that, nothing more can be asked."""
         if self._over is not None:
             raise self._over
-        if self._asking or self._closed:
+        standing = self._standing
+        if standing.asking or standing.closed:
             raise SupervisorError(f"the sandbox {self.id} is closed, or a request to it was interrupted")
-        self._asking = True
+        standing.asking = True
         try:
             with anyio.move_on_after(seconds) as scope:
                 yield
-                self._asking = False
+                standing.asking = False
             if scope.cancelled_caught:
                 self._over = SandboxDiedError(f"the sandbox {self.id} gave no answer for {seconds:.0f} s")
                 raise self._over
@@ -116,15 +103,15 @@ class LocalWorkspace:
 
     def _leave_channel(self) -> None:
         """Close the channel if the sandbox was closed meanwhile, and so couldn't."""
-        if self._closed:
+        if self._standing.closed:
             self._channel.close()
 
     async def _lost(self) -> SandboxError:
         """The channel has ended: with the sandbox, unless it was closed here or its manager is gone."""
         for _ in range(_LOOKS):
-            if self._closed:
+            if self._standing.closed:
                 return SupervisorError(f"the sandbox {self.id} was closed while it was in use")
-            if not self._manager.alive():
+            if not self._standing.manager.alive():
                 return SupervisorError("the sandbox manager is gone, and every session with it")
             await anyio.sleep(_LOOK)
         self._over = SandboxDiedError(f"the sandbox {self.id} has ended")
@@ -161,26 +148,9 @@ class LocalWorkspace:
 
     async def close(self) -> None:
         """See the base class."""
-        if not self._closed:
+        if not self._standing.closed:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.end)
-
-    def end(self) -> None:
-        """``close``, blocking."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            if self._pid == os.getpid():
-                self._zygote.close()
-                if self._group is not None:
-                    self._group.remove()
-            else:
-                self._zygote.forget()
-            if not self._asking:  # else whoever asks closes it: the number mustn't become somebody else's
-                self._channel.close()
-        finally:
-            self.when_closed()
+                await anyio.to_thread.run_sync(self._standing.end)
 
 
 @contextlib.contextmanager
@@ -192,60 +162,3 @@ def _ours() -> Iterator[None]:
         raise
     except Exception as error:
         raise SupervisorError(f"{type(error).__name__}: {error}") from error
-
-
-def open_workspace(
-    manager: Manager, place: Place, capabilities: Callable[[Group | None], Capabilities]
-) -> LocalWorkspace:
-    """A new sandbox. Blocking.
-
-    Raises:
-        SandboxError: it can't be had; the text is the failed step's own.
-    """
-    number = next(_numbers)
-    group = Group.make(f"deepgym-{os.getpid()}-session{number}")
-    zygote = None
-    ours, theirs = socket.socketpair()
-    try:
-        limits = place.limits
-        if group is not None:
-            group.limit(limits.memory + limits.disk + (64 << 20), limits.processes + 8)
-        procs = [] if group is None else group.procs()
-        zygote = manager.zygote("session", _FIRST + number % _COUNT, None, procs)
-        zygote.start(encode(_plan(place)), [theirs.fileno()])
-        theirs.close()
-        _await_ready(ours, limits.setup)
-        ours.setblocking(False)
-        return LocalWorkspace(manager, zygote, group, ours, capabilities(group))
-    except BaseException as error:
-        ours.close()
-        theirs.close()
-        if zygote is not None:
-            zygote.close()
-        if group is not None:
-            group.remove()
-        if isinstance(error, OSError):
-            raise SandboxError(f"a session's sandbox can't be started: {error}") from error
-        raise
-
-
-def _plan(place: Place) -> dict[str, Any]:
-    names = ("memory", "cpu", "processes", "open_files", "file_size", "disk", "files", "output")
-    return {**{name: getattr(place.limits, name) for name in names}, "requires": list(place.requires)}
-
-
-def _await_ready(channel: socket.socket, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    data = b""
-    while len(data) < 4 or len(data) < 8 + int.from_bytes(data[:4], "little"):
-        channel.settimeout(max(0.001, deadline - time.monotonic()))
-        try:
-            more = channel.recv(65536)
-        except TimeoutError:
-            raise SandboxError(f"a session's sandbox wasn't ready within {seconds:.0f} s") from None
-        if not more:
-            raise SandboxError("a session's sandbox ended before it was ready")
-        data += more
-    said = decode(data[4 : 4 + int.from_bytes(data[:4], "little")])
-    if "error" in said:
-        raise SandboxError(f"a session's sandbox can't be set up: {said['error']}")
