@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from deepgym.cli import demo, doctor, envs, grade, show
+from deepgym.cli import demo, doctor, envs, episode, grade, show
 from deepgym.cli.extensions import Commands
 from deepgym.cli.outcome import ExitCode, of_error
 from deepgym.exceptions import DeepGymError
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("run")(grade.run)
 app.command("batch")(grade.batch)
 app.command("eval")(grade.evaluate)
+app.command("episode")(episode.episode)
 app.add_typer(envs.app, name="envs")
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
