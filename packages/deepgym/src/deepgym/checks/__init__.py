@@ -78,8 +78,22 @@ def _tried(tier: str, trial: Trial, default: bool) -> Iterator[Finding]:
         yield Finding("an honest answer is judged", bad, trial.failure, _REPORT, tier, "no")
         return
     yield Finding("an honest answer is judged", "ok", "it passed", tier=tier, word="yes")
+    yield _session(tier, default, bad)
     for outcome in trial.outcomes:
         yield _attacked(tier, outcome, trial.enforced, bad)
+
+
+def _session(tier: str, default: bool, bad: Literal["warn", "fail"]) -> Finding:
+    name = "an agent's session is judged"
+    if tier != tiers.TIERS[0]:
+        detail = "sessions need the tier namespaces; all else works without"
+        return Finding(name, "warn" if default else "ok", detail, _STRONGER, tier, "no")
+    from .episode import broken_session
+
+    why = broken_session(tier)
+    if why is not None:
+        return Finding(name, bad, why, _REPORT, tier, "no")
+    return Finding(name, "ok", "it was, and what the agent left running had ended", tier=tier, word="yes")
 
 
 def _enforced(tier: str, enforced: dict[str, str], default: bool) -> Iterator[Finding]:
