@@ -10,7 +10,7 @@ import pytest
 
 import deepgym
 from deepgym.cli.progress import progress
-from deepgym.environments import list_environments
+from deepgym.environments import list_environments, list_multi_turn_environments
 from deepgym.exceptions import SandboxError
 from deepgym.models import RunResult
 
@@ -41,13 +41,19 @@ def test_a_missing_argument_is_a_usage_error(cli: Any) -> None:
 def test_envs_lists_the_built_in_ones(cli: Any) -> None:
     ran = cli("envs")
     assert ran.code == 0
-    assert [line.split()[0] for line in ran.out.splitlines()] == list_environments()
+    assert [line.split()[0] for line in ran.out.splitlines()] == [
+        *list_environments(),
+        *list_multi_turn_environments(),
+    ]
     assert cli("envs", "list").out == ran.out
 
 
 def test_envs_lists_as_json(cli: Any) -> None:
     listed = json.loads(cli("envs", "--json").out)
-    assert [environment["name"] for environment in listed] == list_environments()
+    assert [environment["name"] for environment in listed] == [
+        *list_environments(),
+        *list_multi_turn_environments(),
+    ]
     assert listed == json.loads(cli("envs", "list", "--json").out)
 
 

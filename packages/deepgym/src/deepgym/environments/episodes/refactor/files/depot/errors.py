@@ -1,0 +1,5 @@
+"""What goes wrong in a depot."""
+
+
+class DepotError(Exception):
+    """A command that can't be carried out."""
