@@ -83,7 +83,11 @@ class _Taker:
         yield frame(encode([path, "f", bool(found.st_mode & 0o111), size]))
         while size > 0:
             # A process that still writes may have cut the file meanwhile: the promised size is kept.
-            data = os.read(file, min(size, _CHUNK)) or bytes(min(size, _CHUNK))
+            wanted = min(size, _CHUNK)
+            try:
+                data = os.read(file, wanted) or bytes(wanted)
+            except OSError:
+                data = bytes(wanted)
             size -= len(data)
             yield data
 
@@ -117,11 +121,12 @@ def entries(data: bytes) -> Iterator[Entry]:
             yield path, kind, False, found[2] if kind == "l" else None
 
 
-def lay_out(data: bytes, place: str) -> None:
+def lay_out(data: bytes, place: str, trusting: bool = False) -> None:
     """Write a tree into the empty directory ``place``. What can't be written is left out.
 
-    Links come last, so that nothing is written through one, and only those that can't lead out: ``..`` stands
-    at their beginning alone, no more often than there are folders above. Then no row of them leads out.
+    Links come last, so that nothing is written through one, and only those that can't lead out, unless
+    ``trusting``: ``..`` stands at their beginning alone, no more often than there are folders above. Then no
+    row of them leads out.
     """
     links = []
     for path, kind, executable, content in entries(data):
@@ -136,7 +141,7 @@ def lay_out(data: bytes, place: str) -> None:
         except OSError:
             pass
     for path, content in links:
-        if _stays_inside(path, content):
+        if trusting or _stays_inside(path, content):
             try:
                 os.symlink(content, os.path.join(place, path))
             except OSError:
@@ -158,4 +163,5 @@ def _stays_inside(path: str, target: str) -> bool:
     up = 0
     while up < len(parts) and parts[up] == "..":
         up += 1
-    return not target.startswith("/") and ".." not in parts[up:] and up <= path.count("/")
+    # An empty part is refused too: what comes after it is an absolute path to some who resolve links.
+    return "" not in parts and ".." not in parts[up:] and up <= path.count("/")

@@ -15,7 +15,10 @@ from deepgym.models import ErrorType, RunResult
 __all__ = ["failure_result"]
 
 _FOREVER = 1e15
-_OURS: dict[type, ErrorType] = {NetworkError: "network_error", SupervisorError: "sandbox_error"}
+_OURS: tuple[tuple[type, ErrorType], ...] = (
+    (NetworkError, "network_error"),
+    (SupervisorError, "sandbox_error"),
+)
 
 
 def failure_result(
@@ -41,12 +44,15 @@ def failure_result(
             read, and what can't be read is the agent's 0.
     """
     message = _message(exc)
-    judged = getattr(exc, "result", None)
+    try:
+        judged = getattr(exc, "result", None)
+    except Exception:  # noqa: BLE001 - a foreign exception's property
+        judged = None
     if isinstance(judged, RunResult) and not judged.has_verdict:
         return judged
     error_type: ErrorType = "policy_sandbox_failure"
     if is_infrastructure_failure(exc):
-        error_type = _OURS.get(type(exc), "provider_error")
+        error_type = next((word for kind, word in _OURS if isinstance(exc, kind)), "provider_error")
     elif isinstance(exc, VerifierError):
         error_type = "verifier_error"
     elif isinstance(exc, TimeoutError):
@@ -55,8 +61,8 @@ def failure_result(
         if not _agents_time(agent_seconds, session_seconds):
             error_type = "sandbox_error"
         else:
-            message += f" (the agent's actions took {agent_seconds} s of {session_seconds} s)"
-    where = None if sandbox_id is None else str(sandbox_id)
+            message += " (the agent's own actions took half of the session, or it can't be told)"
+    where = sandbox_id if isinstance(sandbox_id, str) else None
     return RunResult(score=0.0, sandbox_id=where, error_type=error_type, error=message)
 
 

@@ -36,6 +36,7 @@ class LocalWorkspace:
         self.id, self.capabilities = standing.id, capabilities
         self._standing, self._channel, self._turn = standing, standing.channel, turn
         self._over: SandboxDiedError | None = None
+        self._interrupted = False
         weakref.finalize(self, standing.end)
 
     async def act(self, act: Act) -> Ran:
@@ -88,13 +89,13 @@ class LocalWorkspace:
         if self._over is not None:
             raise self._over
         standing = self._standing
-        if standing.asking or standing.closed:
+        if self._interrupted or standing.closed:
             raise SupervisorError(f"the sandbox {self.id} is closed, or a request to it was interrupted")
-        standing.asking = True
+        standing.asking = self._interrupted = True
         try:
             with anyio.move_on_after(seconds) as scope:
                 yield
-                standing.asking = False
+                self._interrupted = False
             if scope.cancelled_caught:
                 self._over = SandboxDiedError(f"the sandbox {self.id} gave no answer for {seconds:.0f} s")
                 raise self._over
@@ -102,7 +103,8 @@ class LocalWorkspace:
             self._leave_channel()
 
     def _leave_channel(self) -> None:
-        """Close the channel if the sandbox was closed meanwhile, and so couldn't."""
+        """Nothing is asked any more. Close the channel if the sandbox was closed meanwhile, and so couldn't."""
+        self._standing.asking = False
         if self._standing.closed:
             self._channel.close()
 
