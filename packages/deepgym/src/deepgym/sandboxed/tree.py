@@ -164,4 +164,4 @@ def _stays_inside(path: str, target: str) -> bool:
     while up < len(parts) and parts[up] == "..":
         up += 1
     # An empty part is refused too: what comes after it is an absolute path to some who resolve links.
-    return "" not in parts and ".." not in parts[up:] and up <= path.count("/")
+    return "" not in parts[:-1] and ".." not in parts[up:] and up <= path.count("/")

@@ -103,7 +103,7 @@ class LocalWorkspace:
             self._leave_channel()
 
     def _leave_channel(self) -> None:
-        """Nothing is asked any more. Close the channel if the sandbox was closed meanwhile, and so couldn't."""
+        """Nothing is asked any more. Close the channel if the sandbox was closed meanwhile."""
         self._standing.asking = False
         if self._standing.closed:
             self._channel.close()
