@@ -597,7 +597,7 @@ def test_a_solution_cant_make_itself_the_kernels_last_choice_when_memory_runs_ou
 
 def test_devices_are_few_and_harmless(either: Look) -> None:
     found = set(either("import os\nreturn os.listdir('/dev')"))
-    assert found == {"null", "zero", "full", "random", "urandom", "shm", "fd"}
+    assert found == {"null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr"}
     assert len(either("return list(open('/dev/urandom', 'rb').read(8))")) == 8
     assert _attempts(either, "os.mknod('/box/sda', 0o60600, os.makedev(8, 0))") == ["EPERM"]
 

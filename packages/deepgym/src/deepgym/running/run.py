@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -275,19 +276,24 @@ def _solution(run: Run, requests: bytes, program: bool, *, linked: bool = False,
         head["tree"] = WORK
     argv: tuple[str, ...] = ()
     if env.interpreter and "program" not in head:
-        argv = fresh_interpreter(env.interpreter, run.seed, linked)
+        argv = fresh_interpreter(env.interpreter, _apart(run.seed), linked)
     return Job(
         "solution",
         run.text,
         head,
         requests,
-        seed=run.seed,
+        seed=_apart(run.seed),
         linked=linked,
         argv=argv,
         loopback=env.loopback,
         tree=run.tree,
         max_replies=room,
     )
+
+
+def _apart(seed: int) -> int:
+    """The seed of ``random`` in an answer's process: from its state nobody can tell what a verifier draws."""
+    return int.from_bytes(hashlib.sha256(b"answer:%d" % seed).digest()[:8], "little") >> 1
 
 
 def _side(ended: Exit, in_play: bool, reported: bool = False) -> Side:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -16,12 +18,14 @@ from .limits import UID, Call, bound, make, system
 from .namespaces import map_ids
 from .wire import WORK
 
-__all__ = ["HOME", "SCRIPT", "STATUS", "Agent"]
+__all__ = ["HOME", "OUTPUT", "SCRIPT", "STATUS", "Agent"]
 
 HOME = "/box/home"
-#: Descriptors of a started process: a script to read, and a shell's line to the host.
-SCRIPT, STATUS = 47, 50
+#: Descriptors of a started process: a script to read, and a shell's own output and line to the host.
+OUTPUT, SCRIPT, STATUS = 46, 47, 50
 _NAMESPACE, _ERRORS = 48, 49
+#: Seconds that the start of a process may take.
+_STARTING = 10.0
 
 
 class Agent:
@@ -80,6 +84,7 @@ class Agent:
         argv: list[str],
         stdin: int,
         out: int,
+        err: int | None = None,
         script: int | None = None,
         status: int | None = None,
         more: dict[str, str] | None = None,
@@ -92,7 +97,10 @@ class Agent:
         def body() -> None:
             os.execvpe(argv[0], argv, environment)
 
-        return self._fork(body, {0: stdin, 1: out, 2: out, SCRIPT: script, STATUS: status})
+        fds = {0: stdin, 1: out, 2: out, SCRIPT: script}
+        if status is not None:
+            fds.update({2: err, OUTPUT: out, STATUS: status})
+        return self._fork(body, fds)
 
     def call(self, body: Callable[[], None], out: int) -> int:
         """Call a function in a process of its own: its pid."""
@@ -115,9 +123,14 @@ class Agent:
         finally:
             os.close(writing)
         try:
-            failed = os.read(reading, 4096)
+            # The agent's other processes may have stopped this one just before it was out of their reach.
+            ready, _, _ = select.select([reading], [], [], _STARTING)
+            failed = os.read(reading, 4096) if ready else b"%d it was stopped" % errno.EAGAIN
         finally:
             os.close(reading)
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
         if failed:
             number, _, text = failed.decode("utf-8", "replace").partition(" ")
             raise OSError(int(number), text)

@@ -41,7 +41,6 @@ __all__ = ["SessionHost"]
 _FLOOD = 256 << 20
 #: Seconds that a command may take to end after it was interrupted.
 _GRACE = 1.0
-_START = 10.0
 #: Seconds for which background jobs go on after a step; enough for a server to start.
 _GOES_ON = 2.0
 _CLEAR_SECONDS = 10.0
@@ -244,16 +243,11 @@ class SessionHost(Serving):
             del self.ended[self.shell.pid]
             self._drop_shell()
         if self.shell is None:
-            self.shell = shell = Shell(self.agent)
+            self.shell = shell = Shell(self.agent, self.null)
             self.awaited.add(shell.pid)
             self.watch.register(shell.said, select.POLLIN)
             self.watch.register(shell.output, select.POLLIN)
             self.sinks[shell.output] = Sink(self.limit)
-            deadline = time.monotonic() + _START
-            while shell.status is None and shell.pid not in self.ended and time.monotonic() < deadline:
-                self._turn(deadline - time.monotonic())
-            self.sinks[shell.output].read(shell.output)
-            self.sinks[shell.output] = Sink(self.limit)  # it complained that there is no terminal
         return self.shell
 
     def _drop_shell(self) -> None:

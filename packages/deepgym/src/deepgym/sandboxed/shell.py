@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 
-from .agent import STATUS, Agent
+from .agent import OUTPUT, STATUS, Agent
 
 __all__ = ["Shell", "Sink", "without_complaints"]
 
 _CHUNK = 1 << 16
-#: Interactive, so that an interrupt drops the whole line and leaves the shell as it is.
+#: Interactive, so that an interrupt drops the whole line and leaves the shell as it is. What it has to say to
+#: whoever types (prompts, that there is no terminal) goes to its own stderr, which nobody reads.
 _COMMAND = ["bash", "--noediting", "--noprofile", "--norc", "-i", "-s"]
 
 
@@ -66,13 +67,13 @@ class Sink:
 class Shell:
     """The bash, its input, its output and the line on which it says that a command has ended."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, null: int) -> None:
         """Start it. Raises ``OSError`` if it can't be."""
         inputs, outputs, said = os.pipe(), os.pipe(), os.pipe()
         self.input, self.output, self.said = inputs[1], outputs[0], said[0]
         try:
             agent.give(outputs[1])
-            self.pid = agent.start(_COMMAND, inputs[0], outputs[1], status=said[1])
+            self.pid = agent.start(_COMMAND, inputs[0], outputs[1], err=null, status=said[1])
         except OSError:
             self.close()
             raise
@@ -83,7 +84,7 @@ class Shell:
             os.set_blocking(fd, False)
         self.number, self.status, self._last = 0, None, 0  # type: int, int | None, int
         self.pending, self._line = b"", b""
-        self.command(b"set +H")
+        self.command(b"set +H +o history")
 
     def command(self, text: bytes) -> None:
         """Have ``text`` run; ``status`` is ``None`` until it has ended."""
@@ -92,8 +93,9 @@ class Shell:
         self.status, self._line = None, b""
         quoted = text.replace(b"\0", b"").replace(b"'", b"'\\''")
         report = b"printf '%%d:%%d\\n' %d $? >&%d\n" % (self.number, STATUS)
-        before = b"(exit %d)\n" % self._last if self._last else b""
-        self.pending += before + b"eval '" + quoted + b"' </dev/null\n" + report
+        before = b"_status() { return %d; }; _status\n" % self._last if self._last else b""
+        line = b"eval '%b' </dev/null 2>&%d\n" % (quoted, OUTPUT)
+        self.pending += before + line + report
 
     def feed(self) -> None:
         """Hand on what the shell has room for."""

@@ -154,5 +154,5 @@ class Started:
         self._work, self._number = work, number
 
     def stop(self) -> None:
-        """End it, and wait for that."""
+        """End it and everything else that was started there, as a power cut would."""
         self._work._ask("stop", self._number)

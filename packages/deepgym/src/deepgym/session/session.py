@@ -17,7 +17,7 @@ from deepgym.environments.tools import ToolCall, read_call, tool_schemas
 from deepgym.exceptions import SandboxError, SessionError
 from deepgym.models import RunResult
 from deepgym.providers.base import Act, Hosting, Limits, Place, Ran, Workspace
-from deepgym.running.batch import Item
+from deepgym.running.batch import Item, seeds_for
 from deepgym.running.outcome import result_or_raise
 from deepgym.running.schedule import ATTEMPTS, Schedule, Ticket, failure_of
 
@@ -86,6 +86,7 @@ class AsyncSession:
         Returns what the agent is asked.
 
         Raises:
+            ValueError: ``seed`` isn't one; an episode that goes on isn't touched.
             SandboxError: no sandbox could be had or set up: ours, tried a few times; ``result`` is attached.
             SessionError: the session is closed.
         """
@@ -95,9 +96,10 @@ class AsyncSession:
     async def _reset(self, seed: int | None) -> Observation:
         if self._closed:
             raise SessionError("this session is closed; open another with session(env)")
+        (number,) = seeds_for(seed, 1)
+        if number is not None:
+            self._chosen = number
         await self._leave()
-        if seed is not None:
-            self._chosen = seed
         self._clear()
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -169,12 +171,13 @@ class AsyncSession:
     async def _act(self, workspace: Workspace, call: ToolCall) -> Observation:
         began, self._acted = time.monotonic(), True
         try:
-            ran = await workspace.act(act_for(call, self.env.limits))
+            left = self.env.limits.actions - self.agent_seconds
+            ran = await workspace.act(act_for(call, self.env.limits, left))
         except BaseException:
             self.agent_seconds += time.monotonic() - began
             raise
         self.agent_seconds += ran.seconds
-        seen = observation(call, ran, self.env.limits)
+        seen = observation(call, ran, min(self.env.limits.step, left))
         if self.env.step_verify is not None:
             tree = await self._copy(workspace, last=False)
             seen = seen.model_copy(update={"result": judge(await self._evidence(tree, of_step=True))})
