@@ -9,18 +9,17 @@ import resource
 import select
 import signal
 import struct
-import sys
 from typing import Any, Callable, NoReturn
 
 from . import kernel, limits, seccomp
-from .kernel import libc
-from .limits import UID, Call, bound, make, system
-from .namespaces import map_ids
+from .host import HOME, agents_environment
+from .kernel import BIND, NODEV, NOSUID, libc, mount
+from .limits import UID, Call, bound, make, string, system
+from .namespaces import map_ids, mounted, raise_loopback
 from .wire import WORK
 
-__all__ = ["HOME", "OUTPUT", "SCRIPT", "STATUS", "Agent"]
+__all__ = ["OUTPUT", "SCRIPT", "STATUS", "Agent", "make_places"]
 
-HOME = "/box/home"
 #: Descriptors of a started process: a script to read, and a shell's own output and line to the host.
 OUTPUT, SCRIPT, STATUS = 46, 47, 50
 _NAMESPACE, _ERRORS = 48, 49
@@ -57,22 +56,7 @@ class Agent:
         # Limits of itself alone: the host, and a process that the host prepares, are out of its reach.
         filtered = plan.filtered(seccomp.program(sockets=True, selfish=True))
         self.last = plan.no_privileges + filtered
-        self.environment = {
-            "HOME": HOME,
-            "PATH": "%s/bin:/usr/local/bin:/usr/bin:/bin" % sys.base_prefix,
-            "TMPDIR": "/tmp",
-            "USER": "agent",
-            "LOGNAME": "agent",
-            "SHELL": "/bin/bash",
-            "TERM": "dumb",
-            "LANG": "C.UTF-8",
-            "LC_ALL": "C.UTF-8",
-            "PAGER": "cat",
-            "GIT_PAGER": "cat",
-            "PS1": "",
-            "PS2": "",
-            "HISTFILE": "",
-        }
+        self.environment = {**agents_environment(), "PS1": "", "PS2": "", "HISTFILE": ""}
 
     def give(self, pipe: int) -> None:
         """Make it the agent's, who can then open it by name (``/dev/stdout``)."""
@@ -183,6 +167,21 @@ class Agent:
             except OSError:
                 continue
         make(self.last)
+
+
+def make_places(spec: dict[str, Any], privileged: bool) -> None:
+    """The work directory, the home directory and ``/tmp``, on one bounded file system; and ``lo``."""
+    disk = "size=%d,nr_inodes=%d,mode=755" % (spec["disk"], spec["files"])
+    make([mounted("tmpfs", "/box", NOSUID | NODEV, string(disk))])
+    os.umask(0)
+    for path, mode in ((WORK, 0o755), (HOME, 0o755), ("/box/tmp", 0o1777)):
+        os.mkdir(path, mode)
+        if privileged and mode == 0o755:
+            os.chown(path, UID, UID)
+    os.umask(0o022)
+    # A mount of its own: it can be emptied, but neither removed nor replaced.
+    mount(WORK, WORK, None, BIND)
+    raise_loopback()
 
 
 def _namespace(dumpable: list[Call]) -> int:

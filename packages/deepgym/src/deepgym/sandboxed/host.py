@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANNEL",
     "CHUNK",
+    "HOME",
     "LINK",
+    "agents_environment",
     "exit_status",
     "mark",
     "place_files",
@@ -28,6 +30,26 @@ __all__ = [
 #: Descriptors that a run begins with: the supervisor's channel, and the link of solution and verifier.
 CHANNEL, LINK = 3, 4
 CHUNK = 65536
+#: An agent's home directory.
+HOME = "/box/home"
+
+
+def agents_environment() -> dict[str, str]:
+    """The environment of an agent's commands, in its session and where its work is judged."""
+    return {
+        "HOME": HOME,
+        # The interpreter that this sandbox has first: the system may have another, or none.
+        "PATH": "%s/bin:/usr/local/bin:/usr/bin:/bin" % sys.base_prefix,
+        "TMPDIR": "/tmp",
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": "/bin/bash",
+        "TERM": "dumb",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+    }
 
 
 def mark(channel: int = CHANNEL) -> None:

@@ -24,12 +24,9 @@ import sys
 import time
 from typing import Any, Callable, NoReturn
 
-from .agent import HOME, Agent
+from .agent import Agent, make_places
 from .filework import read_file, write_file
 from .host import read_one
-from .kernel import BIND, NODEV, NOSUID, mount
-from .limits import UID, make, string
-from .namespaces import mounted, raise_loopback
 from .shell import Shell, Sink, without_complaints
 from .tree import take
 from .wire import WORK, decode, encode, frame
@@ -104,17 +101,7 @@ class SessionHost(Serving):
             pass
 
     def _open(self, spec: dict[str, Any]) -> None:
-        disk = "size=%d,nr_inodes=%d,mode=755" % (spec["disk"], spec["files"])
-        make([mounted("tmpfs", "/box", NOSUID | NODEV, string(disk))])
-        os.umask(0)
-        for path, mode in ((WORK, 0o755), (HOME, 0o755), ("/box/tmp", 0o1777)):
-            os.mkdir(path, mode)
-            if self.privileged and mode == 0o755:
-                os.chown(path, UID, UID)
-        os.umask(0o022)
-        # A mount of its own: it can be emptied, but neither removed nor replaced.
-        mount(WORK, WORK, None, BIND)
-        raise_loopback()
+        make_places(spec, self.privileged)
         self.agent = Agent(spec, self.privileged)
         self.limit = spec["output"]
         places = self.agent.environment["PATH"].split(":")

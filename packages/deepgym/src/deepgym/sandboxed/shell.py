@@ -93,7 +93,7 @@ class Shell:
         self.status, self._line = None, b""
         quoted = text.replace(b"\0", b"").replace(b"'", b"'\\''")
         report = b"printf '%%d:%%d\\n' %d $? >&%d\n" % (self.number, STATUS)
-        before = b"_status() { return %d; }; _status\n" % self._last if self._last else b""
+        before = b"_deepgym_status() { return %d; }; _deepgym_status\n" % self._last if self._last else b""
         line = b"eval '%b' </dev/null 2>&%d\n" % (quoted, OUTPUT)
         self.pending += before + line + report
 

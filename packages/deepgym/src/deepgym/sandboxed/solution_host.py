@@ -23,7 +23,19 @@ import select
 import sys
 import types
 
-from .host import CHANNEL, CHUNK, LINK, mark, place_files, print_exception, read_frame, read_head, read_one
+from .host import (
+    CHANNEL,
+    CHUNK,
+    HOME,
+    LINK,
+    agents_environment,
+    mark,
+    place_files,
+    print_exception,
+    read_frame,
+    read_head,
+    read_one,
+)
 from .program import Program, failure
 from .tree import lay_out
 from .values import _SIMPLE, pack, unpack
@@ -57,7 +69,10 @@ def main(head: dict[str, Any] | None, solution_on_link: bool) -> None:
 
 def _lay_out(tree: bytes, place: str) -> None:
     """Make the frozen copy of an agent's work the current directory. It is in play by now."""
-    os.mkdir(place)
+    os.environ.clear()
+    os.environ.update(agents_environment())
+    for path in (place, HOME):
+        os.mkdir(path)
     os.chdir(place)
     lay_out(tree, place, trusting=True)  # what leads out of it leads nowhere else
 

@@ -13,15 +13,16 @@ from deepgym.contract.evidence import Evidence, Failure
 from deepgym.contract.verdict import judge
 from deepgym.environments.environment import Environment
 from deepgym.environments.multi_turn import MultiTurnEnvironment
-from deepgym.environments.tools import ToolCall, read_call, tool_schemas
-from deepgym.exceptions import SandboxError, SessionError
+from deepgym.environments.tools import read_call, tool_schemas
+from deepgym.exceptions import SandboxError, SessionError, SupervisorError, TimeoutError, VerifierError
 from deepgym.models import RunResult
-from deepgym.providers.base import Act, Hosting, Limits, Place, Ran, Workspace
+from deepgym.providers.base import Act, Ran, Workspace
 from deepgym.running.batch import Item, seeds_for
 from deepgym.running.outcome import result_or_raise
 from deepgym.running.schedule import ATTEMPTS, Schedule, Ticket, failure_of
 
 from .failures import failure_result
+from .opening import SetupError, furnish, host
 from .records import Ended, Observation
 from .views import act_for, observation, with_remarks
 
@@ -107,39 +108,16 @@ class AsyncSession:
                 break
             except BaseException as error:  # noqa: BLE001 - the judge's boundary
                 await self._leave()
-                if attempt == ATTEMPTS or isinstance(error, _SetupError) or not isinstance(error, Exception):
+                if attempt == ATTEMPTS or isinstance(error, SetupError) or not isinstance(error, Exception):
                     await self._ours(error)
             await anyio.sleep(0.05 * attempt)
         self._began = time.monotonic()
         return Observation(text=self.env.task)
 
     async def _open(self) -> None:
-        provider, env, limits = self._schedule.provider, self.env, self.env.limits
-        if not isinstance(provider, Hosting):
-            raise _SetupError(
-                f"the provider {provider.name!r} has no sandboxes for sessions; use mode='local'"
-            )
-        bounds = Limits(
-            wall=limits.step,
-            cpu=limits.actions,
-            setup=limits.setup,
-            memory=limits.memory,
-            processes=limits.processes,
-            open_files=limits.open_files,
-            file_size=limits.file_size,
-            disk=limits.disk,
-            files=limits.files,
-            output=limits.output,
-        )
-        workspace = self._workspace = await provider.host(Place(bounds, ("bash", *env.requires)))
+        workspace = self._workspace = await host(self._schedule.provider, self.env)
         self.id = workspace.id
-        for path, text in env.files.items():
-            act = Act("write", text.encode("utf-8", "surrogatepass"), path=path, seconds=limits.setup)
-            _require(await workspace.act(act), f"the file {path!r}")
-        if env.setup:
-            seed = {"DEEPGYM_SEED": str(self.seed)}
-            act = Act("script", env.setup.encode(), seconds=limits.setup, output=limits.output, env=seed)
-            _require(await workspace.act(act), f"the set-up of environment {env.name!r}")
+        await furnish(workspace, self.env, self.seed)
 
     async def step(self, action: object) -> Observation:
         """Do what the agent wants: a ``ToolCall``, a mapping such as an OpenAI tool call, or text for bash.
@@ -162,26 +140,32 @@ class AsyncSession:
         if call.name == "submit":
             self._end("submitted")
             return Observation(text="The episode is over.", done=True, ended="submitted")
+        left = self.env.limits.actions - self.agent_seconds
+        act = act_for(call, self.env.limits, left)
         try:
-            seen = await self._act(workspace, call)
+            ran, tree = await self._act(workspace, act)
         except BaseException as error:  # noqa: BLE001 - the judge's boundary
             return await self._broken(error)
+        try:
+            seen = observation(call, ran, act.seconds)
+            if tree is not None:
+                judged = judge(await self._evidence(tree, of_step=True))
+                seen = seen.model_copy(update={"result": judged})
+        except BaseException as error:  # noqa: BLE001 - nothing of the agent's can raise here
+            await self._ours(error)
         return self._seen(seen)
 
-    async def _act(self, workspace: Workspace, call: ToolCall) -> Observation:
+    async def _act(self, workspace: Workspace, act: Act) -> tuple[Ran, bytes | None]:
+        """Have it done; for a step verifier, with what the work directory then is."""
         began, self._acted = time.monotonic(), True
         try:
-            left = self.env.limits.actions - self.agent_seconds
-            ran = await workspace.act(act_for(call, self.env.limits, left))
+            ran = await workspace.act(act)
         except BaseException:
             self.agent_seconds += time.monotonic() - began
             raise
         self.agent_seconds += ran.seconds
-        seen = observation(call, ran, min(self.env.limits.step, left))
-        if self.env.step_verify is not None:
-            tree = await self._copy(workspace, last=False)
-            seen = seen.model_copy(update={"result": judge(await self._evidence(tree, of_step=True))})
-        return seen
+        stepwise = self.env.step_verify is not None
+        return ran, await self._copy(workspace, last=False) if stepwise else None
 
     def _seen(self, seen: Observation) -> Observation:
         """What the agent is shown, with the end of the episode where a limit is met."""
@@ -225,7 +209,13 @@ class AsyncSession:
                 return self._verdict()
             self._end(self.ended or "submitted")
             await self._leave()
-        result = result_or_raise(await self._evidence(self._tree))
+        try:
+            result = result_or_raise(await self._evidence(self._tree))
+        except (SandboxError, TimeoutError, VerifierError):
+            raise
+        except Exception as error:
+            lost = self._unjudged(error)
+            raise SupervisorError(f"{lost.error_type}: {lost.error}", lost) from error
         if result.has_verdict:
             self.result, self._tree = result, None
         return result
@@ -259,11 +249,7 @@ class AsyncSession:
 
     async def _ours(self, error: BaseException, result: RunResult | None = None) -> NoReturn:
         """The episode is lost, by no fault of the agent's."""
-        if result is None:
-            cancelled = Failure(kind="cancelled", message="the episode was stopped")
-            failure = failure_of(error) if isinstance(error, Exception) else cancelled
-            result = judge(Evidence(failure=failure, sandbox_id=self.id))
-        result = self._named(result)
+        result = self._unjudged(error) if result is None else self._named(result)
         if isinstance(error, SandboxError):
             error.result = result
             self._failure = error
@@ -274,6 +260,12 @@ class AsyncSession:
         if self._failure is error or not isinstance(error, Exception):
             raise error
         raise self._failure from error
+
+    def _unjudged(self, error: BaseException) -> RunResult:
+        """The result that a failure of ours leaves."""
+        stopped = Failure(kind="cancelled", message="the episode was stopped")
+        failure = failure_of(error) if isinstance(error, Exception) else stopped
+        return self._named(judge(Evidence(failure=failure, sandbox_id=self.id)))
 
     def _named(self, result: RunResult) -> RunResult:
         about = {"env_name": self.env.name, "env_digest": self.env.digest, "seed": self.seed}
@@ -319,18 +311,6 @@ class AsyncSession:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-
-class _SetupError(SandboxError):
-    """A set-up that would fail again."""
-
-
-def _require(ran: Ran, what: str) -> None:
-    if ran.code == 0 and not ran.timed_out and not ran.error:
-        return
-    how = f"status {ran.code}" if ran.code is not None else "no end in time" if ran.timed_out else "no start"
-    said = (ran.error or ran.output[-1500:].decode("utf-8", "replace")).strip()
-    raise _SetupError(f"{what} failed with {how}: {said}")
 
 
 @functools.lru_cache(maxsize=256)

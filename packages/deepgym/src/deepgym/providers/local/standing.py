@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -56,7 +57,9 @@ class Standing:
             if group is not None:
                 group.limit(limits.memory + limits.disk + (64 << 20), limits.processes + 8)
             procs = [] if group is None else group.procs()
-            zygote = manager.zygote("session", _FIRST + number % _COUNT, None, procs)
+            # Not the users of another process's sessions: older kernels count them together.
+            user = _FIRST + (os.getpid() * 64 + number) % _COUNT
+            zygote = manager.zygote("session", user, None, procs)
             zygote.start(encode(_plan(place)), [theirs.fileno()])
             theirs.close()
             _await_ready(ours, limits.setup)
@@ -78,18 +81,17 @@ class Standing:
         if self.closed:
             return
         self.closed = True
-        try:
-            if self._pid == os.getpid():
-                self._zygote.close()
-                if self.group is not None:
-                    self.group.remove()
-            else:
-                self._zygote.forget()
-            if not self.asking:  # else whoever asks closes it: the number mustn't become somebody else's
-                self.channel.close()
-        finally:
+        with contextlib.ExitStack() as parts:  # each is let go of, whatever becomes of the others
             for told in self.when_closed:
-                told()
+                parts.callback(told)
+            if not self.asking:  # else whoever asks closes it: the number mustn't become somebody else's
+                parts.callback(self.channel.close)
+            if self._pid != os.getpid():
+                parts.callback(self._zygote.forget)
+                return
+            if self.group is not None:
+                parts.callback(self.group.remove)
+            parts.callback(self._zygote.close)
 
     def forget(self) -> None:
         """In a forked child: close this process's descriptors only."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -19,8 +20,9 @@ from .standing import Standing
 __all__ = ["LocalWorkspace"]
 
 _CHUNK = 1 << 18
-#: Seconds beyond an act's own that the sandbox may take to answer.
+#: Seconds beyond an act's own for which the sandbox may be silent.
 _PATIENCE = 30.0
+_SLICE = 1.0
 #: How often, and after how many seconds each, a dead sandbox's manager is looked at: it may have died first.
 _LOOKS, _LOOK = 5, 0.01
 Turn = Callable[[], contextlib.AbstractAsyncContextManager[None]]
@@ -37,6 +39,7 @@ class LocalWorkspace:
         self._standing, self._channel, self._turn = standing, standing.channel, turn
         self._over: SandboxDiedError | None = None
         self._interrupted = False
+        self._patience = self._left = _PATIENCE
         weakref.finalize(self, standing.end)
 
     async def act(self, act: Act) -> Ran:
@@ -92,13 +95,10 @@ class LocalWorkspace:
         if self._interrupted or standing.closed:
             raise SupervisorError(f"the sandbox {self.id} is closed, or a request to it was interrupted")
         standing.asking = self._interrupted = True
+        self._patience = self._left = seconds
         try:
-            with anyio.move_on_after(seconds) as scope:
-                yield
-                self._interrupted = False
-            if scope.cancelled_caught:
-                self._over = SandboxDiedError(f"the sandbox {self.id} gave no answer for {seconds:.0f} s")
-                raise self._over
+            yield
+            self._interrupted = False
         finally:
             self._leave_channel()
 
@@ -107,6 +107,18 @@ class LocalWorkspace:
         self._standing.asking = False
         if self._standing.closed:
             self._channel.close()
+
+    async def _wait(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
+        """Wait a little. Silence is counted in slices, each of which is looked after: if this process stood
+        still meanwhile, that isn't the sandbox's silence.
+        """
+        if self._left <= 0:
+            self._over = SandboxDiedError(f"the sandbox {self.id} was silent for {self._patience:.0f} s")
+            raise self._over
+        slice_ = min(_SLICE, self._left)
+        with anyio.move_on_after(slice_) as scope:
+            await ready(self._channel)
+        self._left = self._left - slice_ if scope.cancelled_caught else self._patience
 
     async def _lost(self) -> SandboxError:
         """The channel has ended: with the sandbox, unless it was closed here or its manager is gone."""
@@ -125,7 +137,7 @@ class LocalWorkspace:
             try:
                 view = view[self._channel.send(view) :]
             except BlockingIOError:
-                await anyio.wait_writable(self._channel)
+                await self._wait(anyio.wait_writable)
             except OSError:
                 raise await self._lost() from None
 
@@ -138,7 +150,7 @@ class LocalWorkspace:
             try:
                 data = self._channel.recv(min(size, _CHUNK))
             except BlockingIOError:
-                await anyio.wait_readable(self._channel)
+                await self._wait(anyio.wait_readable)
                 continue
             except OSError:
                 data = b""
