@@ -84,8 +84,10 @@ def start(argv: list[str], port: int | None, timeout: float) -> int | None:
     return len(_running) - 1
 
 
-def stop(number: int) -> None:
+def stop(number: int, alone: bool) -> None:
     """End a started command, and all else that runs here: it may have left its state with a helper."""
+    if alone:
+        return _end(_running[number])
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:

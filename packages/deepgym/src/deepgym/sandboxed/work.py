@@ -153,6 +153,8 @@ class Started:
     def __init__(self, work: Work, number: Any) -> None:
         self._work, self._number = work, number
 
-    def stop(self) -> None:
-        """End it and everything else that was started there, as a power cut would."""
-        self._work._ask("stop", self._number)
+    def stop(self, alone: bool = False) -> None:
+        """End it and everything else that was started there, as a power cut would; ``alone``: its process group
+        alone, which it may have left.
+        """
+        self._work._ask("stop", self._number, alone)

@@ -154,7 +154,7 @@ def clients(service):
         service.work.run(command, timeout=20.0)
         service.ask("GET", "/keys/together", 200, wanted=b"%d" % (10 * 40 * 3))
     finally:
-        silent.stop()
+        silent.stop(alone=True)
 
 
 def durability(service, port):
