@@ -229,12 +229,26 @@ class AsyncDeepGym:
         Raises:
             Exception: as ``run_episode``; the other episodes are stopped then.
         """
+        return await self._play(self._sessions(env, n, seed), agent, max_parallel, on_episode, metadata)
+
+    async def _play(
+        self,
+        sessions: list[AsyncSession],
+        agent: Agent,
+        max_parallel: int | None,
+        on_episode: OnEpisode | None,
+        metadata: Mapping[str, Any] | None,
+        results: list[Trajectory | None] | None = None,
+    ) -> list[Trajectory]:
         from deepgym.session.episode import run_episodes
 
-        sessions = self._sessions(env, n, seed)
-        wanted = max_parallel or self._room_for_sessions()
         return await run_episodes(
-            sessions, agent, max_parallel=wanted, on_episode=on_episode, metadata=metadata
+            sessions,
+            agent,
+            max_parallel=max_parallel or self._room_for_sessions(),
+            on_episode=on_episode,
+            results=results,
+            metadata=metadata,
         )
 
     def _sessions(

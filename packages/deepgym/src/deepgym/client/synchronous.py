@@ -168,7 +168,8 @@ class DeepGym:
         self, env: MultiTurnEnvironment | EnvironmentName, agent: Agent, *, seed: int | None = None
     ) -> Trajectory:
         """See ``AsyncDeepGym.run_episode``."""
-        return self._call(lambda: self.asynchronous.run_episode(env, agent, seed=seed))
+        (trajectory,) = self.run_episodes(env, agent, seed=seed)
+        return trajectory
 
     def run_episodes(
         self,
@@ -182,17 +183,16 @@ class DeepGym:
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Trajectory]:
         """See ``AsyncDeepGym.run_episodes``. Ctrl-C ends what goes on; ``on_episode`` was told the rest."""
-        return self._call(
-            lambda: self.asynchronous.run_episodes(
-                env,
-                agent,
-                n=n,
-                seed=seed,
-                max_parallel=max_parallel,
-                on_episode=on_episode,
-                metadata=metadata,
+        from deepgym.session.episode import completed
+
+        sessions = self.asynchronous._sessions(env, n, seed)
+        results: list[Trajectory | None] = [None] * len(sessions)
+        try:
+            return self._call(
+                lambda: self.asynchronous._play(sessions, agent, max_parallel, on_episode, metadata, results)
             )
-        )
+        except CancelledError:  # the client was closed by another thread
+            return completed(sessions, results)
 
     def _loop(self) -> Portal:
         with self._lock:

@@ -37,7 +37,7 @@ class EpisodeLimits(Frozen):
     processes: int = Field(default=64, ge=4, le=10_000)
     open_files: int = Field(default=256, ge=16, le=1 << 20)
     file_size: int = Field(default=64 * _MIB, ge=1, le=1 << 40)
-    disk: int = Field(default=64 * _MIB, ge=1 << 16, le=1 << 40)
+    disk: int = Field(default=64 * _MIB, ge=1 << 16, le=1 << 30)
     """Of the work directory, the home directory and ``/tmp`` together."""
     files: int = Field(default=8192, ge=64, le=10_000_000)
     output: int = Field(default=16 << 10, ge=256, le=16 * _MIB)
@@ -58,7 +58,9 @@ class MultiTurnEnvironment(Task):
     step_verify: Program | None = None
     """Judges a copy after each step, for a reward along the way; the agent's processes go on."""
     setup: Text = ""
-    """A bash script that prepares the work directory; the seed is in its ``DEEPGYM_SEED``."""
+    """A bash script that prepares the work directory. The seed is in its variable ``DEEPGYM_SEED``, which it
+    doesn't export: what it leaves running tells no agent.
+    """
     requires: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,100}$")], ...] = Field(
         default=(), max_length=50
     )

@@ -24,7 +24,7 @@ def as_bash(name: str, text: str, where: str) -> str:
     lines = set(text.splitlines())
     while end in lines:
         end += "_"
-    return f"exec python3 - <<'{end}'\n{text.rstrip()}\n{end}\n"
+    return f"DEEPGYM_SEED=$DEEPGYM_SEED exec python3 - <<'{end}'\n{text.rstrip()}\n{end}\n"
 
 
 def as_calls(name: str, text: str, where: str) -> list[dict[str, Any]]:

@@ -107,7 +107,10 @@ def read_call(action: object, names: Iterable[str] = TOOL_NAMES) -> tuple[ToolCa
     ``action`` is a ``ToolCall``; a mapping with ``name`` and ``arguments`` (an object, or its JSON), or an
     OpenAI tool call with these under ``function``; or text, which is a command for ``bash``. Never raises.
     """
-    found = _call(action)
+    try:
+        found = _call(action)
+    except Exception:  # noqa: BLE001 - a caller's own object may raise from anywhere
+        found = "an action that can't be read"
     allowed = tuple(names)
     if isinstance(found, str):
         return ToolCall(name="invalid"), found

@@ -251,7 +251,7 @@ class Act:
     output: int = 16 << 10
     """Bytes of output that are kept."""
     env: dict[str, str] = field(default_factory=dict)
-    """Added to the environment of ``script``."""
+    """Variables of ``script``, which aren't exported."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -29,6 +29,8 @@ _ROOM = 16 << 20
 #: Bytes of replies that are compared at once; more are compared beside the event loop, which must stay free
 #: for the limits of other runs.
 _AT_ONCE = 1 << 16
+#: Bytes of an agent's work that a verifier receives in a second, however busy the host is.
+_SLOWEST = 1 << 21
 
 
 @dataclass
@@ -91,7 +93,10 @@ class Workshop:
         plan = None
         if isinstance(verify, Cases):
             plan = await self._prepared.plan(run.env, run.seed, run.scale, run.limits)
-        spec = Spec(bounds(run.limits), verifier=plan is None, alone=run.alone)
+        limits = bounds(run.limits)
+        if run.tree is not None:
+            limits = replace(limits, setup=limits.setup + len(run.tree) / _SLOWEST)
+        spec = Spec(limits, verifier=plan is None, alone=run.alone)
         began = time.monotonic()
         sandbox = await self.provider.open(spec)
         opened = time.monotonic()

@@ -71,15 +71,13 @@ class Agent:
         err: int | None = None,
         script: int | None = None,
         status: int | None = None,
-        more: dict[str, str] | None = None,
     ) -> int:
         """Start a program: its pid. Raises ``OSError`` if the agent's processes leave no room for it, or if
         there is no such program.
         """
-        environment = {**self.environment, **(more or {})}
 
         def body() -> None:
-            os.execvpe(argv[0], argv, environment)
+            os.execvpe(argv[0], argv, self.environment)
 
         fds = {0: stdin, 1: out, 2: out, SCRIPT: script}
         if status is not None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import shlex
 import signal
 import socket
 import struct
@@ -251,17 +252,17 @@ class SessionHost(Serving):
         python = request["do"] == "python"
         source = os.memfd_create("source")
         try:
-            view = memoryview(data)
+            given = ["%s=%s\n" % (name, shlex.quote(value)) for name, value in request["env"].items()]
+            view = memoryview("".join(given).encode() + data)
             while view:
                 view = view[os.write(source, view) :]
             os.lseek(source, 0, os.SEEK_SET)
-            more = request.get("env", {})
 
             def start(out: int) -> int:
                 if python:
-                    return self.agent.start([sys.executable, "-B", "-"], source, out, more=more)
+                    return self.agent.start([sys.executable, "-B", "-"], source, out)
                 command = ["bash", "--noprofile", "--norc", "-e", "/dev/fd/47"]
-                return self.agent.start(command, self.null, out, script=source, more=more)
+                return self.agent.start(command, self.null, out, script=source)
 
             return self._run(start, request)
         finally:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     #: Path, kind (``f``, ``d`` or ``l``), executable, and a file's content or a link's target.
     Entry = Tuple[str, str, bool, Any]
 
-__all__ = ["entries", "lay_out", "take"]
+__all__ = ["entries", "lay_out", "left_out", "take"]
 
 _CHUNK = 1 << 18
 _MAX_DEPTH, _MAX_PATH = 64, 1024
@@ -99,8 +99,17 @@ def take(place: int, room: int, files: int) -> Iterator[bytes]:
     yield frame(encode(["", "e", taker.left_out]))
 
 
+def left_out(data: bytes) -> int:
+    """How many entries weren't taken. ``ValueError`` if ``data`` isn't a whole tree."""
+    return int(next(content for _, kind, _, content in _rows(data) if kind == "e"))
+
+
 def entries(data: bytes) -> Iterator[Entry]:
     """The entries of a tree. ``ValueError`` if ``data`` isn't a whole one."""
+    return (row for row in _rows(data) if row[1] != "e")
+
+
+def _rows(data: bytes) -> Iterator[Entry]:
     at = 0
     while True:
         end = at + 4 + int.from_bytes(data[at : at + 4], "little")
@@ -110,6 +119,7 @@ def entries(data: bytes) -> Iterator[Entry]:
         at = end
         path, kind = found[0], found[1]
         if kind == "e":
+            yield path, kind, False, found[2]
             return
         if kind == "f":
             size = found[3]

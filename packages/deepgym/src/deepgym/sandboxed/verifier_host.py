@@ -86,9 +86,10 @@ def _conclude(reporter: Reporter, verify: Callable[[Any], Any], subject: Any) ->
 
 def main(head: dict[str, Any] | None, seed: int) -> NoReturn:
     """One run of a verifier program; ends the process with the protocol's exit status."""
-    mark()
     if head is None:
         head = read_head(CHANNEL)
+    if not head.get("work"):
+        mark()
     code, rest = read_frame(CHANNEL)
     if "files" in head:
         place_files(head["files"])
@@ -96,7 +97,9 @@ def main(head: dict[str, Any] | None, seed: int) -> NoReturn:
     solution = Solution(LINK, head.get("reply", 1 << 20), head.get("nonfinite", False))
     work = None
     if head.get("work"):
+        # However much the agent left, receiving it isn't the verifier's time.
         work = Work(read_frame(CHANNEL, rest)[0], solution)
+        mark()
     status, fell = verify(code, solution, Reporter(CHANNEL), seed, work)
     facts = {"fault": solution._fault, "calls": solution._count, "ran_to_its_end": fell}
     try:

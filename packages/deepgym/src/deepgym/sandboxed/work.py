@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .host import CHANNEL
 from .proxy import Ran, Solution, SolutionDied
-from .tree import entries, lay_out
+from .tree import entries, lay_out, left_out
 from .wire import LOOKED, WORK
 
 __all__ = ["Response", "Work"]
@@ -79,6 +79,12 @@ class Work:
             raise FileNotFoundError(path)
         found: bytes = content
         return found
+
+    @property
+    def left_out(self) -> int:
+        """How many entries the copy lacks: pipes and the like, and what was beyond its bounds."""
+        self._entries()
+        return left_out(self._tree)
 
     @property
     def path(self) -> Any:
@@ -154,7 +160,8 @@ class Started:
         self._work, self._number = work, number
 
     def stop(self, alone: bool = False) -> None:
-        """End it and everything else that was started there, as a power cut would; ``alone``: its process group
-        alone, which it may have left.
+        """End it and everything else that was started there, as a power cut would.
+
+        ``alone``: its process group alone, which what it started may have left.
         """
         self._work._ask("stop", self._number, alone)

@@ -95,8 +95,7 @@ class AsyncSession:
             return await self._reset(seed)
 
     async def _reset(self, seed: int | None) -> Observation:
-        if self._closed:
-            raise SessionError("this session is closed; open another with session(env)")
+        await self._check_open()
         (number,) = seeds_for(seed, 1)
         if number is not None:
             self._chosen = number
@@ -111,8 +110,14 @@ class AsyncSession:
                 if attempt == ATTEMPTS or isinstance(error, SetupError) or not isinstance(error, Exception):
                     await self._ours(error)
             await anyio.sleep(0.05 * attempt)
+        await self._check_open()
         self._began = time.monotonic()
         return Observation(text=self.env.task)
+
+    async def _check_open(self) -> None:
+        if self._closed:
+            await self._leave()
+            raise SessionError("this session is closed; open another with session(env)")
 
     async def _open(self) -> None:
         workspace = self._workspace = await host(self._schedule.provider, self.env)
@@ -161,7 +166,8 @@ class AsyncSession:
         try:
             ran = await workspace.act(act)
         except BaseException:
-            self.agent_seconds += time.monotonic() - began
+            # Without what it waited for a turn, as far as that can be told.
+            self.agent_seconds += min(time.monotonic() - began, act.seconds)
             raise
         self.agent_seconds += ran.seconds
         stepwise = self.env.step_verify is not None

@@ -18,7 +18,7 @@ class Room:
     def __init__(self, count: int) -> None:
         self.count, self.inside = count, 0
         self._waiting: list[object] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collector may end a forgotten session under it
 
     def _try(self, me: object) -> int | None:
         """``None`` if there was a place and it is taken now; else how many are before ``me``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
@@ -117,7 +118,13 @@ class LocalWorkspace:
             raise self._over
         slice_ = min(_SLICE, self._left)
         with anyio.move_on_after(slice_) as scope:
-            await ready(self._channel)
+            try:
+                await ready(self._channel)
+            except OSError as error:
+                # An ordinary user's watches are counted together with those of the agents.
+                if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+                    raise
+                await anyio.sleep(slice_ / 20)
         self._left = self._left - slice_ if scope.cancelled_caught else self._patience
 
     async def _lost(self) -> SandboxError:
