@@ -112,6 +112,7 @@ def _rlimits(spec: dict[str, Any]) -> list[Call]:
         (resource.RLIMIT_NOFILE, spec["open_files"], 0),
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_MSGQUEUE, 0, 0),
+        (resource.RLIMIT_SIGPENDING, 1024, 0),
         (resource.RLIMIT_MEMLOCK, 0, 0),
     )
     return [bound(number, value, slack) for number, value, slack in wanted]

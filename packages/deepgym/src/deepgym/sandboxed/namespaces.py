@@ -28,6 +28,8 @@ from .zygote import Server, Serving, Setting, clone
 __all__ = ["NamespacePlan", "NamespaceServer", "Namespaces", "map_ids", "mounted", "raise_loopback"]
 
 _SIOCSIFFLAGS, _UP = 0x8914, 0x1
+#: What a user namespace may have of what is counted for its owner too.
+_COUNTED = {"max_inotify_instances": 16, "max_inotify_watches": 8192}
 #: CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_MKNOD.
 _NEEDED = 1 << 6 | 1 << 7 | 1 << 21 | 1 << 27
 
@@ -67,6 +69,7 @@ class Namespaces(Setting):
 
     def enter(self, request: dict[str, Any]) -> str:
         """See the base class."""
+        _keep_counts_apart()
         if self.privileged:
             os.setresgid(0, 0, 0)
             os.setgroups([])
@@ -81,6 +84,16 @@ class Namespaces(Setting):
         if request["role"] == "session":
             return self.session(control, null, self.privileged)
         return NamespaceServer(control, request["role"] == "verifier", null, self.privileged)
+
+
+def _keep_counts_apart() -> None:
+    """Bound what the kernel counts for the owner of this user namespace together with all his others."""
+    for name, most in _COUNTED.items():
+        try:
+            with open("/proc/sys/user/" + name, "w") as limit:
+                limit.write(str(most))
+        except OSError:
+            pass  # a container may show /proc/sys read-only
 
 
 def _may_administer() -> bool:
