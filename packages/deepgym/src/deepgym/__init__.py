@@ -16,9 +16,12 @@ if TYPE_CHECKING:
         Case,
         Cases,
         Environment,
+        MultiTurnEnvironment,
         Program,
         list_environments,
+        list_multi_turn_environments,
         load_environment,
+        load_multi_turn_environment,
         load_suite,
     )
     from deepgym.models import BatchResult, EvalResult, RunResult
@@ -37,12 +40,15 @@ __all__ = [
     "DeepGymEnv",
     "Environment",
     "EvalResult",
+    "MultiTurnEnvironment",
     "Program",
     "RewardFunction",
     "RunResult",
     "__version__",
     "list_environments",
+    "list_multi_turn_environments",
     "load_environment",
+    "load_multi_turn_environment",
     "load_suite",
 ]
 
@@ -57,11 +63,14 @@ _HOMES = {
     "DeepGymEnv": "env",
     "Environment": "environments",
     "EvalResult": "models",
+    "MultiTurnEnvironment": "environments",
     "Program": "environments",
     "RewardFunction": "rewards",
     "RunResult": "models",
     "list_environments": "environments",
+    "list_multi_turn_environments": "environments",
     "load_environment": "environments",
+    "load_multi_turn_environment": "environments",
     "load_suite": "environments",
 }
 

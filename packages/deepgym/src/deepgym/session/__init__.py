@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+from deepgym.session.agents import Action, Agent, ScriptedAgent
+from deepgym.session.chat import ChatAgent
+from deepgym.session.episode import run_episode, run_episodes
 from deepgym.session.failures import failure_result
+from deepgym.session.journal import Journal, read_trajectories
 from deepgym.session.records import Observation, Reply, Trajectory, Turn
 from deepgym.session.session import AsyncSession
 
-__all__ = ["AsyncSession", "Observation", "Reply", "Trajectory", "Turn", "failure_result"]
+__all__ = [
+    "Action",
+    "Agent",
+    "AsyncSession",
+    "ChatAgent",
+    "Journal",
+    "Observation",
+    "Reply",
+    "ScriptedAgent",
+    "Trajectory",
+    "Turn",
+    "failure_result",
+    "read_trajectories",
+    "run_episode",
+    "run_episodes",
+]
