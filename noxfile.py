@@ -97,7 +97,7 @@ def demo(session: nox.Session) -> None:
     [nox.param(None, id=CURRENT), *(nox.param(path, id=version) for version, path in OTHERS.items() if path)],
 )
 def tests(session: nox.Session) -> None:
-    """All tests but the proof and the model's on this Python; most of the core's on the other supported ones."""
+    """All tests but the proof and the model's on this Python; most of the core's on the other Pythons."""
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     if session.python is None:
         if MISSING:
@@ -126,7 +126,7 @@ def proof(session: nox.Session) -> None:
 
 @nox.session
 def full_proof(session: nox.Session) -> None:
-    """What the proof has no time for: 5,000 runs, 500 episodes, and every cheat on a host without namespaces."""
+    """What the proof has no time for: 5,000 runs, 500 episodes, and every cheat without namespaces."""
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
     session.run("python", "tests/cheats/soak.py", "--runs", "5000")
     session.run("python", "tests/cheats/episode_soak.py", "--episodes", "500")
