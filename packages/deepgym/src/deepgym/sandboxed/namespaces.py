@@ -29,7 +29,7 @@ __all__ = ["NamespacePlan", "NamespaceServer", "Namespaces", "map_ids", "mounted
 
 _SIOCSIFFLAGS, _UP = 0x8914, 0x1
 #: What a user namespace may have of what is counted for its owner too.
-_COUNTED = {"max_inotify_instances": 16, "max_inotify_watches": 8192}
+_COUNTED = {"max_inotify_instances": 2, "max_inotify_watches": 1024}
 #: CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_MKNOD.
 _NEEDED = 1 << 6 | 1 << 7 | 1 << 21 | 1 << 27
 
