@@ -388,7 +388,7 @@ def f(x):
                   attempt(lambda: os.listdir("/proc/1/fd")), attempt(lambda: open("/proc/1/mem"))],
         "calls": [libc.unshare(0x10000000), libc.mount(b"none", b"/box", b"tmpfs", 0, None),
                   libc.umount2(b"/box", 2), libc.setuid(0)],
-        "there": [path for path in ("/etc", "/home", "/sys", "/var") if os.path.lexists(path)],
+        "there": [path for path in ("/etc/passwd", "/home", "/sys", "/var") if os.path.lexists(path)],
         "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
     }))
     return x + 1

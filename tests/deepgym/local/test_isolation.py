@@ -240,9 +240,11 @@ def test_loopback_of_one_run_isnt_that_of_another(dg: DeepGym, inside: Look) -> 
 def test_the_root_is_read_only_and_holds_no_more_than_the_system(either: Look) -> None:
     found = set(either("import os\nreturn os.listdir('/')"))
     home = sys.base_prefix.split("/")[1]
-    assert {"box", "proc", "dev", "usr", "tmp", "answer"} <= found
+    ours = {"box", "proc", "dev", "usr", "tmp", "answer", "etc"}
+    assert ours <= found
+    assert set(either("import os\nreturn os.listdir('/etc')")) == {"hosts", "nsswitch.conf"}
     system = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix"}
-    assert found - {"box", "proc", "dev", "usr", "tmp", "answer", home} <= system
+    assert found - {*ours, home} <= system
     writes = _attempts(
         either,
         "open('/x', 'w')",
@@ -265,7 +267,9 @@ def test_nothing_but_the_work_folder_is_mounted_to_be_written(either: Look) -> N
     assert unsafe == []
 
 
-@pytest.mark.parametrize("path", ["/etc", "/home", "/var", "/sys", "/run", "/opt", "/mnt", "/srv", "/boot"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/home", "/var", "/sys", "/run", "/opt", "/mnt", "/srv", "/boot"]
+)
 def test_what_tells_of_the_host_isnt_there(either: Look, path: str) -> None:
     assert either(f"import os\nreturn os.path.lexists({path!r})") is False
 

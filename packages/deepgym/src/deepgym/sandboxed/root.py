@@ -1,7 +1,7 @@
 """The root file system that every sandbox of a manager shares: a read-only view of the interpreter.
 
-It holds the system's programs and libraries, the interpreter's own, a few device nodes, and nothing
-else: no home, no ``/etc``, no site-packages (an environment's expected values may be installed there).
+It holds the system's programs and libraries, the interpreter's own, a few device nodes, an ``/etc`` of two
+lines, and nothing else: no home, no site-packages (an environment's expected values may be installed there).
 Each run gets its own ``/proc`` and its own sized tmpfs at ``/box`` on top.
 """
 
@@ -23,6 +23,11 @@ _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "nix/store")
 _SYSTEM_ROOTS = ("/usr", "/bin", "/lib", "/lib64")
 #: What a run has of its own, so that nothing of the host can be shown there.
 _RUNS_OWN = ("/tmp", "/box", "/proc", "/dev", "/answer")
+#: All of ``/etc``: how ``localhost`` is found.
+_ETC = {
+    "hosts": "127.0.0.1 localhost sandbox\n",
+    "nsswitch.conf": "hosts: files\n",
+}
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 _PACKAGES = ("site-packages", "dist-packages")
 
@@ -49,6 +54,10 @@ def build(prefix: str, hidden: list[str], privileged: bool) -> None:
     for name in ("box", "proc", "dev", "answer"):
         os.mkdir(os.path.join(STAGE, name))
     os.symlink("box/tmp", STAGE + "/tmp")
+    os.mkdir(STAGE + "/etc")
+    for name, text in _ETC.items():
+        with open(os.path.join(STAGE, "etc", name), "w") as target:
+            target.write(text)
     for name, fd in sources.items():
         target = os.path.join(STAGE, name)
         if name in links:
