@@ -7,15 +7,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deepgym.testing.fakes import Behaviour, FakeProvider
     from deepgym.testing.faults import FAULTS, Fault, FaultyProvider
+    from deepgym.testing.session_faults import SESSION_FAULTS, SessionFault
+    from deepgym.testing.sessions import FakeSessions, FakeWorkspace
 
-__all__ = ["FAULTS", "Behaviour", "FakeProvider", "Fault", "FaultyProvider"]
+__all__ = [
+    "FAULTS",
+    "SESSION_FAULTS",
+    "Behaviour",
+    "FakeProvider",
+    "FakeSessions",
+    "FakeWorkspace",
+    "Fault",
+    "FaultyProvider",
+    "SessionFault",
+]
 
 _HOMES = {
     "FAULTS": "faults",
+    "SESSION_FAULTS": "session_faults",
     "Behaviour": "fakes",
     "FakeProvider": "fakes",
+    "FakeSessions": "sessions",
+    "FakeWorkspace": "sessions",
     "Fault": "faults",
     "FaultyProvider": "faults",
+    "SessionFault": "session_faults",
 }
 
 

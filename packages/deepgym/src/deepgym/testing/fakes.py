@@ -4,100 +4,33 @@
 
 It keeps the local provider's manners: a solution marks, then replies one JSON line a request; a
 verifier's report comes over its channel with the host's facts behind it. Nothing waits for real time,
-so an endless loop ends at once with its limit's clock.
+so an endless loop ends at once with its limit's clock. Sessions are scripted by ``FakeSessions``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
 
-from deepgym.contract.evidence import Clock, Fate
 from deepgym.exceptions import SandboxError
-from deepgym.providers.base import Capabilities, Exit, Job, Process, Sandbox, Spec
+from deepgym.providers.base import Capabilities, Exit, Job, Place, Process, Sandbox, Spec
 from deepgym.sandboxed.values import pack, unpack
-from deepgym.sandboxed.wire import clean, decode, encode
+from deepgym.sandboxed.wire import LOOKED, clean, decode, encode
+from deepgym.testing.behaviours import UNKNOWN, Behaviour
 from deepgym.testing.drawing import draw
+from deepgym.testing.sessions import FakeSessions, FakeWorkspace
 
-__all__ = ["Behaviour", "FakeProcess", "FakeProvider", "FakeSandbox"]
+__all__ = ["Behaviour", "FakeProcess", "FakeProvider", "FakeSandbox", "job_text"]
 
-_ENDED = Exit(code=0)
 _FACTS = {"fault": None, "calls": 0, "ran_to_its_end": True}
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """What an answer does, and what a verifier program makes of it.
-
-    Declared cases use ``call`` (a function of the case's arguments, or for a program of its stdin) for
-    the first ``replies`` requests, all of them if ``None``; ``exit`` is how the process ends. A verifier
-    program reports ``report`` and ends as ``verifier_exit``; ``asks`` says whether it asks the solution
-    anything, ``opens`` whether it opens the answer's file.
-    """
-
-    call: Callable[..., Any] | None = None
-    replies: int | None = None
-    exit: Exit = _ENDED
-    marks: bool = True
-    raw: bytes | None = None
-    """Bytes to send in place of well-formed replies."""
-    stdout: bytes = b""
-    stderr: bytes = b""
-    seconds: float = 0.0
-    """Time that the run really takes."""
-    report: Mapping[str, Any] | bytes | None = None
-    verifier_exit: Exit = _ENDED
-    verifier_stderr: bytes = b""
-    asks: bool = True
-    opens: bool = False
-    fault: str | None = None
-    """What the verifier's host saw of a solution that died while it owed a reply."""
-
-    @classmethod
-    def calls(cls, call: Callable[..., Any], **others: Any) -> Behaviour:
-        """Replies with what ``call`` returns, or with the exception it raises; a verifier passes it."""
-        return cls(**{"call": call, "report": {"score": 1.0, "passed": True}, **others})
-
-    @classmethod
-    def reports(cls, score: object, passed: object = None, **others: Any) -> Behaviour:
-        """A verifier program reports ``score``; it passes if ``passed``, by default from a full score."""
-        passed = score == 1 if passed is None else passed
-        ended = Exit(code=0 if passed is True else 1)
-        return cls(**{"report": {"score": score, "passed": passed}, "verifier_exit": ended, **others})
-
-    @classmethod
-    def dies(cls, replies: int = 0, signal: int = 11, **others: Any) -> Behaviour:
-        """The solution's process is gone after ``replies`` replies."""
-        return cls(replies=replies, exit=Exit(signal=signal), fault="the solution's process ended", **others)
-
-    @classmethod
-    def loops(cls, clock: Clock = "wall", **others: Any) -> Behaviour:
-        """The solution never replies and is ended by ``clock``; so is a verifier that waits for it."""
-        ended = Exit(killed=True, clock=clock)
-        return cls(**{"replies": 0, "exit": ended, "verifier_exit": ended, **others})
-
-    @classmethod
-    def breaks_sandbox(cls, **others: Any) -> Behaviour:
-        """The sandbox dies under the solution."""
-        ended = Exit(killed=True, fate=Fate(kind="died", source="channel"))
-        return cls(replies=0, exit=ended, **others)
-
-    @classmethod
-    def crashes_verifier(cls, code: int = 70, report: object = None, **others: Any) -> Behaviour:
-        """The verifier program crashes on the solution, having sent ``report`` before."""
-        return cls(**{"report": report, "verifier_exit": Exit(code=code), **others})
-
-
-_UNKNOWN = Behaviour(
-    report={"score": 0.0, "passed": False}, verifier_exit=Exit(code=1), stderr=b"an unscripted answer\n"
-)
 
 
 class FakeProvider:
@@ -105,7 +38,8 @@ class FakeProvider:
 
     Answers are looked up without their outer blank space. One that isn't scripted does ``otherwise``: by
     default it defines nothing, so every case raises and a verifier reports 0. ``started`` counts each
-    answer's runs, ``opened`` and ``closed`` the sandboxes, ``busiest`` the most that were open at once.
+    answer's runs (those of an agent's work by its hash), ``opened`` and ``closed`` the sandboxes, ``busiest``
+    the most that were open at once. ``workspaces`` are the sandboxes of sessions, in order.
     """
 
     name = "fake"
@@ -114,10 +48,13 @@ class FakeProvider:
         self,
         script: Mapping[str, Behaviour | Callable[..., Any]] | None = None,
         *,
-        otherwise: Behaviour | Callable[..., Any] = _UNKNOWN,
+        otherwise: Behaviour | Callable[..., Any] = UNKNOWN,
+        sessions: FakeSessions | None = None,
     ) -> None:
         self.script = {answer.strip(): _behaviour(what) for answer, what in (script or {}).items()}
         self.otherwise = _behaviour(otherwise)
+        self.sessions = FakeSessions() if sessions is None else sessions
+        self.workspaces: list[FakeWorkspace] = []
         self.started: Counter[str] = Counter()
         self.opened = self.closed = self.busiest = 0
 
@@ -133,12 +70,31 @@ class FakeProvider:
         self.busiest = max(self.busiest, self.opened - self.closed)
         return FakeSandbox(self, spec, f"fake-{self.opened}")
 
+    async def host(self, place: Place) -> FakeWorkspace:
+        """A sandbox for a session, at once."""
+        await anyio.lowlevel.checkpoint()
+        workspace = self.sessions.host(place, f"fake-session-{len(self.workspaces) + 1}")
+        self.workspaces.append(workspace)
+        return workspace
+
     async def close(self) -> None:
         """Nothing to do."""
 
-    def behaviour(self, text: bytes) -> Behaviour:
-        """What the answer ``text`` does."""
-        return self.script.get(text.decode("utf-8", "replace").strip(), self.otherwise)
+    def behaviour(self, job: Job) -> Behaviour:
+        """What the answer that ``job`` is about does, or what a verifier makes of an agent's work."""
+        if job.tree is not None:
+            return self.sessions.judge(job.tree)
+        return self.script.get(job_text(job), self.otherwise)
+
+
+def job_text(job: Job) -> str:
+    """What the answer of a job is known by: its text without outer blank space; of an agent's work, its hash
+    (a result's ``answer_sha256``).
+    """
+    if job.tree is not None:
+        return hashlib.sha256(job.tree).hexdigest()
+    text = job.text if job.role == "solution" else job.answer or b""
+    return text.decode("utf-8", "replace").strip()
 
 
 class FakeSandbox:
@@ -161,7 +117,7 @@ class FakeSandbox:
             raise SandboxError("the sandbox is closed")
         if job.role == "solution":
             return self._solution(job)
-        return draw_process(job) if job.answer is None else self._verifier(job, job.answer)
+        return draw_process(job) if job.answer is None and job.tree is None else self._verifier(job)
 
     def opened_by_verifier(self) -> Literal["no", "watch", "watch_lost"]:
         """See the base class."""
@@ -174,8 +130,8 @@ class FakeSandbox:
             self.provider.closed += 1
 
     def _solution(self, job: Job) -> FakeProcess:
-        behaviour = self.provider.behaviour(job.text)
-        self.provider.started[job.text.decode("utf-8", "replace").strip()] += 1
+        behaviour = self.provider.behaviour(job)
+        self.provider.started[job_text(job)] += 1
         process = FakeProcess(behaviour, behaviour.exit)
         if job.linked:
             self.linked = process
@@ -184,16 +140,17 @@ class FakeSandbox:
             process.ask(job.requests)
         return process
 
-    def _verifier(self, job: Job, answer: bytes) -> FakeProcess:
-        behaviour = self.provider.behaviour(answer)
+    def _verifier(self, job: Job) -> FakeProcess:
+        behaviour = self.provider.behaviour(job)
         if behaviour.asks and self.linked is not None:
             self.linked.mark()
-        if behaviour.opens:
+        looks = behaviour.opens and job.tree is not None
+        if behaviour.opens and not looks:
             self._opened = "watch"
         own = replace(behaviour, stdout=b"", stderr=behaviour.verifier_stderr)
         process = FakeProcess(own, behaviour.verifier_exit)
         process.mark()
-        process.replies += _report(behaviour)
+        process.replies += (LOOKED if looks else b"") + _report(behaviour)
         return process
 
 

@@ -7,6 +7,9 @@ fails; ``PLACED``: the process is started and never marks; ``IN_PLAY``: it has m
 lost; ``REPORTED``: all its replies are there; ``CLOSED``: ``close`` fails. From ``PLACED`` on, what
 became of a sandbox (evicted, expired, died) is the fate of its process; one that died ``IN_PLAY`` is an
 exception, as when a pipe to it breaks.
+
+A ``SessionFault`` strikes at a verb of a session's sandbox. To fail both an episode and its verification, put
+one ``FaultyProvider`` around another.
 """
 
 from __future__ import annotations
@@ -19,8 +22,29 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from deepgym.contract.evidence import Clock, Fate, Phase
-from deepgym.exceptions import NetworkError, ProviderError, SandboxDiedError, SandboxExpiredError
-from deepgym.providers.base import Capabilities, Exit, Job, Process, Provider, Sandbox, Spec, ZygoteDiedError
+from deepgym.exceptions import (
+    NetworkError,
+    ProviderError,
+    SandboxDiedError,
+    SandboxError,
+    SandboxExpiredError,
+)
+from deepgym.providers.base import (
+    Capabilities,
+    Exit,
+    Hosting,
+    Job,
+    Place,
+    Process,
+    Provider,
+    Sandbox,
+    Spec,
+    Workspace,
+    ZygoteDiedError,
+)
+from deepgym.sandboxed.wire import LOOKED
+from deepgym.testing.fakes import job_text
+from deepgym.testing.session_faults import FaultyWorkspace, SessionFault
 
 __all__ = ["FAULTS", "Fault", "FaultKind", "FaultyProvider"]
 
@@ -110,21 +134,22 @@ class FaultyProvider:
 
     It strikes the runs of ``answers`` (all, if ``None``), a share ``rate`` of them chosen by ``seed``
     and the answer, so that the order of runs doesn't matter, and each answer at most ``times`` times.
-    At ``QUEUED`` and ``CLOSED``, where no answer is known yet, ``answers`` can't be given. ``struck``
-    counts by answer.
+    An agent's work is known by its hash, an act by its text (a command, a source or a path). At ``QUEUED``,
+    and where a session's sandbox is opened or closed, no answer is known and ``answers`` can't be given.
+    ``struck`` counts by answer.
     """
 
     def __init__(
         self,
         inner: Provider,
-        fault: Fault,
+        fault: Fault | SessionFault,
         *,
         answers: Collection[str] | None = None,
         rate: float = 1.0,
         times: int | None = None,
         seed: int = 0,
     ) -> None:
-        if answers is not None and fault.phase is Phase.QUEUED:
+        if answers is not None and _place(fault) in (Phase.QUEUED, "host", "close"):
             raise ValueError("before a sandbox is open no answer is known; leave answers out")
         self.inner = inner
         self.fault = fault
@@ -143,9 +168,23 @@ class FaultyProvider:
 
     async def open(self, spec: Spec) -> Sandbox:
         """The inner provider's sandbox, or the fault."""
-        if self.fault.phase is Phase.QUEUED and self.strikes(""):
-            raise _RAISED[self.fault.kind]()
-        return _FaultySandbox(self, await self.inner.open(spec))
+        fault = self.fault
+        if isinstance(fault, SessionFault):
+            return await self.inner.open(spec)
+        if fault.phase is Phase.QUEUED and self.strikes(""):
+            raise _RAISED[fault.kind]()
+        return _FaultySandbox(self, fault, await self.inner.open(spec))
+
+    async def host(self, place: Place) -> Workspace:
+        """The inner provider's sandbox for a session, or the fault. ``SandboxError`` if that has none."""
+        if not isinstance(self.inner, Hosting):
+            raise SandboxError(f"the provider {self.inner.name!r} has no sandboxes for sessions")
+        fault = self.fault
+        if not isinstance(fault, SessionFault):
+            return await self.inner.host(place)
+        if fault.verb == "host" and self.strikes(""):
+            raise fault.error()
+        return FaultyWorkspace(await self.inner.host(place), fault, self.strikes)
 
     async def close(self) -> None:
         """Close the inner provider."""
@@ -165,20 +204,23 @@ class FaultyProvider:
         return True
 
 
+def _place(fault: Fault | SessionFault) -> Phase | str:
+    return fault.verb if isinstance(fault, SessionFault) else fault.phase
+
+
 class _FaultySandbox:
-    def __init__(self, provider: FaultyProvider, inner: Sandbox) -> None:
+    def __init__(self, provider: FaultyProvider, fault: Fault, inner: Sandbox) -> None:
         self.id, self.capabilities = inner.id, inner.capabilities
-        self._provider, self._inner = provider, inner
+        self._provider, self._fault, self._inner = provider, fault, inner
         self._strikes: bool | None = None
 
     async def start(self, job: Job) -> Process:
-        fault = self._provider.fault
-        drawing = job.role == "verifier" and job.answer is None
+        fault = self._fault
+        drawing = job.role == "verifier" and job.answer is None and job.tree is None
         if drawing or fault.phase is Phase.QUEUED:
             return await self._inner.start(job)
         if self._strikes is None:
-            text = job.text if job.role == "solution" else job.answer or b""
-            self._strikes = self._provider.strikes(text.decode("utf-8", "replace").strip())
+            self._strikes = self._provider.strikes(job_text(job))
         if not self._strikes or fault.phase is Phase.CLOSED:
             return await self._inner.start(job)
         if fault.phase is Phase.OPENED:
@@ -186,14 +228,14 @@ class _FaultySandbox:
         return cast(Process, _FaultyProcess(await self._inner.start(job), fault))
 
     def opened_by_verifier(self) -> Literal["no", "watch", "watch_lost"]:
-        if self._strikes and self._provider.fault.phase is Phase.PLACED:
+        if self._strikes and self._fault.phase is Phase.PLACED:
             return "no"
         return self._inner.opened_by_verifier()
 
     async def close(self) -> None:
         await self._inner.close()
-        if self._strikes and self._provider.fault.phase is Phase.CLOSED:
-            raise _RAISED[self._provider.fault.kind]()
+        if self._strikes and self._fault.phase is Phase.CLOSED:
+            raise _RAISED[self._fault.kind]()
 
 
 class _FaultyProcess:
@@ -212,7 +254,10 @@ class _FaultyProcess:
 
     @property
     def replies(self) -> bytearray:
-        return bytearray() if self._lost else self._inner.replies
+        if not self._lost:
+            return self._inner.replies
+        looked = self._fault.phase is Phase.IN_PLAY and self._inner.replies.startswith(LOOKED)
+        return bytearray(LOOKED if looked else b"")
 
     async def line(self, timeout: float) -> bytes | None:
         if self._lost:
