@@ -9,8 +9,7 @@ from deepgym import environments
 from deepgym.cli import demo
 from deepgym.cli.group import COMPLETIONS, OUTAGE
 from deepgym.environments import Suite, load_suite
-from deepgym.exceptions import MissingPackageError
-from deepgym.exceptions import Interrupted
+from deepgym.exceptions import Interrupted, MissingPackageError
 from deepgym.models import BatchResult, RunResult
 
 
