@@ -50,7 +50,7 @@ class EpisodeCell:
     """Ends the neighbours too."""
     grouped: bool = False
     """Can be had only where control groups can be made."""
-    strikes: tuple[int, int] = (4, 6)
+    strikes: tuple[int, int] = (2, 8)
     """Episodes with ``always`` and with ``once``."""
 
     @property

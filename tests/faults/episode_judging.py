@@ -20,7 +20,7 @@ from .tasks import Answer, answers
 __all__ = ["judge_episodes"]
 
 #: Strikes of each cell, always and once; and of a dear one.
-_MODES = (True, True, True, True, False, False, False, False, False, False)
+_MODES = (True, True, True, *[False] * 7)
 _FEW = (True, True, False)
 
 

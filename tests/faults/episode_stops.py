@@ -95,7 +95,7 @@ async def cancel_episodes(client: AsyncDeepGym, ledger: Ledger, stage: str, poin
         ledger.struck[f"session: cancellation x {stage}"] += 1
         left = seams.open_sessions(client)
         ledger.law(left == (0, 0, 0), "nothing stays open", (note, left))
-        await bench.right()
+    await bench.right()
 
 
 async def _left(ledger: Ledger, strike: Strike, play: Play, note: str) -> None:

@@ -27,6 +27,8 @@ __all__ = ["Bench", "Strike", "check", "together"]
 
 #: Seconds after which an episode counts as hanging.
 _PATIENCE = 60.0
+#: Tries of a strike, on average.
+_TRIES = 4
 
 
 class Strike:
@@ -128,14 +130,19 @@ class Bench:
 
     async def fill(self, cells: Sequence[EpisodeCell]) -> int:
         """Strike until each cell had its share; how often something was hit."""
+        return sum([await self._fill(cell) for cell in cells])
+
+    async def _fill(self, cell: EpisodeCell) -> int:
+        modes = [False] * cell.strikes[0] + [True] * cell.strikes[1]
+        given = plays(_TRIES * len(modes), self._rng, large=cell.phase == "copy")
         struck = 0
-        for cell in cells:
-            modes = [False] * cell.strikes[0] + [True] * cell.strikes[1]
-            given = plays(len(modes), self._rng, large=cell.phase == "copy")
-            for number, (once, play) in enumerate(zip(modes, given, strict=True)):
-                struck += await self.strike(cell, play, once, whole=number % 2 == 0)
-                if number % 5 == 0 or number == len(modes) - 1:
-                    await self.right()
+        for number, play in enumerate(given):
+            # Not every try hits: an answer that is there at once is never waited for.
+            struck += await self.strike(cell, play, modes[struck], whole=number % 2 == 0)
+            if number % 5 == 0 or struck == len(modes):
+                await self.right()
+            if struck == len(modes):
+                break
         return struck
 
     async def strike(self, cell: EpisodeCell, play: Play, once: bool, whole: bool) -> bool:

@@ -68,8 +68,7 @@ def test_a_fault_does_what_its_row_says_and_touches_no_neighbour(
             finally:
                 await bench.close()
 
-    # An answer that is there at once is never waited for.
-    assert anyio.run(main) >= 0.75 * sum(sum(cell.strikes) for cell in cells)
+    assert anyio.run(main) == sum(sum(cell.strikes) for cell in cells)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_whatever_an_agent_does_it_gets_a_verdict(ledger: Ledger, name: str) -> 
     async def main() -> None:
         async with AsyncDeepGym(slots=2) as client:
             bench = Bench(client, ledger)
-            for turns in (0, 1, 1):
+            for turns in (0, 1):
                 await bench.suffer(DOINGS[name], turns)
             await bench.right()
 

@@ -628,7 +628,7 @@ def test_another_languages_failure_fails_its_case_alone(printed: Run, command: s
 
 
 def test_another_languages_program_is_as_isolated(printed: Run) -> None:
-    look = "[ -e /etc ] && exit 3\n[ -w /usr ] && exit 4\ngrep -c : /proc/net/dev\necho $UID"
+    look = "[ -e /etc/passwd ] && exit 3\n[ -w /usr ] && exit 4\ngrep -c : /proc/net/dev\necho $UID"
     assert printed(look, ("", "1\n1000"), **BASH).passed
 
 
