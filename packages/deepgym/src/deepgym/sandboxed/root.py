@@ -56,8 +56,8 @@ def build(prefix: str, hidden: list[str], privileged: bool) -> None:
     os.symlink("box/tmp", STAGE + "/tmp")
     os.mkdir(STAGE + "/etc")
     for name, text in _ETC.items():
-        with open(os.path.join(STAGE, "etc", name), "w") as target:
-            target.write(text)
+        with open(os.path.join(STAGE, "etc", name), "w") as file:
+            file.write(text)
     for name, fd in sources.items():
         target = os.path.join(STAGE, name)
         if name in links:

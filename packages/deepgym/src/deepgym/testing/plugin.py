@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from deepgym.testing.fakes import FakeProvider
     from deepgym.testing.faults import FaultyProvider
 
-pytest.register_assert_rewrite("deepgym.testing.laws", "deepgym.testing.session_laws")
+pytest.register_assert_rewrite(
+    "deepgym.testing.laws",
+    "deepgym.testing.session_laws",
+    "deepgym.testing.act_laws",
+    "deepgym.testing.session_bench",
+)
 
 
 @pytest.fixture
