@@ -45,7 +45,10 @@ def forks():
             time.sleep(20)
             os._exit(0)
 def linger():
-    if os.fork() == 0:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)  # or the forks to come would leave no room for its own
+    else:
         os.setsid()
         if os.fork() == 0:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
