@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import pathlib
@@ -18,8 +19,9 @@ import anyio
 import pytest
 
 from deepgym import AsyncDeepGym, DeepGym
-from deepgym.exceptions import SandboxError, SupervisorError
-from deepgym.providers.base import Place, Spec
+from deepgym.exceptions import SandboxDiedError, SandboxError, SupervisorError
+from deepgym.providers.base import Act, Place, Spec
+from deepgym.providers.local import LocalProvider
 from deepgym.providers.local import workspace as local_workspace
 
 pytestmark = pytest.mark.local_sandbox
@@ -175,6 +177,48 @@ def test_a_loop_that_was_blocked_for_long_costs_no_agent_its_verdict(
             assert (await session.score()).passed
 
     anyio.run(main)
+
+
+async def _no_watch(of: object) -> None:
+    raise OSError(errno.ENOSPC, "no more watches")
+
+
+def test_a_host_without_a_watch_to_spare_costs_no_agent_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_workspace.anyio, "wait_readable", _no_watch)
+    monkeypatch.setattr(local_workspace.anyio, "wait_writable", _no_watch)
+
+    async def main() -> None:
+        workspace = await provider.host(Place())
+        ran = await workspace.act(Act("bash", b"sleep 0.1; head -c 1000000 /dev/zero > big; echo hi"))
+        assert ran.output == b"hi\n"
+        assert len(await workspace.copy(last=True, room=1 << 24, files=100)) > 1_000_000
+        await workspace.close()
+
+    provider = LocalProvider(slots=1)
+    try:
+        anyio.run(main)
+    finally:
+        anyio.run(provider.close)
+
+
+def test_a_silent_sandbox_is_given_up_on_a_host_without_a_watch_to_spare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_workspace.anyio, "wait_readable", _no_watch)
+    monkeypatch.setattr(local_workspace, "_PATIENCE", 0.2)
+
+    async def main() -> None:
+        workspace = await provider.host(Place())
+        signal.pidfd_send_signal(workspace._standing._zygote.pidfd, signal.SIGSTOP)
+        with anyio.fail_after(30), pytest.raises(SandboxDiedError, match="silent"):
+            await workspace.act(Act("bash", b"true", seconds=0.1))
+        await workspace.close()
+
+    provider = LocalProvider(slots=1)
+    try:
+        anyio.run(main)
+    finally:
+        anyio.run(provider.close)
 
 
 # Closing.

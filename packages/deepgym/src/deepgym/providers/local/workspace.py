@@ -116,16 +116,18 @@ class LocalWorkspace:
         if self._left <= 0:
             self._over = SandboxDiedError(f"the sandbox {self.id} was silent for {self._patience:.0f} s")
             raise self._over
-        slice_ = min(_SLICE, self._left)
-        with anyio.move_on_after(slice_) as scope:
-            try:
+        slice_, heard = min(_SLICE, self._left), False
+        try:
+            with anyio.move_on_after(slice_):
                 await ready(self._channel)
-            except OSError as error:
-                # An ordinary user's watches are counted together with those of the agents.
-                if error.errno not in (errno.ENOSPC, errno.ENOMEM):
-                    raise
-                await anyio.sleep(slice_ / 20)
-        self._left = self._left - slice_ if scope.cancelled_caught else self._patience
+                heard = True
+        except OSError as error:
+            # An ordinary user's watches are counted together with the agents': look again without one.
+            if error.errno not in (errno.ENOSPC, errno.ENOMEM):
+                raise
+            slice_ = min(_LOOK, slice_)
+            await anyio.sleep(slice_)
+        self._left = self._patience if heard else self._left - slice_
 
     async def _lost(self) -> SandboxError:
         """The channel has ended: with the sandbox, unless it was closed here or its manager is gone."""
@@ -143,6 +145,7 @@ class LocalWorkspace:
         while view:
             try:
                 view = view[self._channel.send(view) :]
+                self._left = self._patience
             except BlockingIOError:
                 await self._wait(anyio.wait_writable)
             except OSError:
@@ -161,6 +164,7 @@ class LocalWorkspace:
                 continue
             except OSError:
                 data = b""
+            self._left = self._patience
             if not data:
                 raise await self._lost()
             parts.append(data)
