@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym, DeepGym
     from deepgym.environments import Environment
     from deepgym.models import BatchResult, RunResult
-    from deepgym.running.batch import Seeds
+    from deepgym.running.batch import Item, Seeds
+    from deepgym.running.observers import Observer
 
 __all__ = ["AsyncRewardFunction", "RewardFunction"]
 
@@ -84,6 +85,17 @@ class _Rewards:
         if len(env) != count:
             raise ValueError(f"{len(env)} environments for {count} completions; give one, or one for each")
         return [_loadable(one) for one in env]
+
+    def items(self, completions: Sequence[Completion], env: Envs | None = None) -> list[Item]:
+        """The runs that completions become, in order.
+
+        Raises:
+            TypeError, ValueError, UnknownNameError, InvalidEnvironmentError: as a call does.
+        """
+        from deepgym.running.batch import items_of
+
+        answers = self._answers(completions)
+        return items_of(self._env(env, len(answers)), answers, self.seed)
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"max_parallel": self.max_parallel, "seed": self.seed}
@@ -161,13 +173,25 @@ class RewardFunction(_Rewards):
         envs = self._env(env, len(answers))
         if not answers:
             return _empty()
-        return self._client().run_batch(envs, answers, **self._options())
+        return self.client().run_batch(envs, answers, **self._options())
+
+    def judged(
+        self, items: Sequence[Item], deadline: float, observers: Sequence[Observer] = ()
+    ) -> BatchResult:
+        """The results of ``items``, started before ``deadline`` seconds are over; ``observers`` come last."""
+        options = {**self._options(), "deadline": deadline, "observers": (*self.observers, *observers)}
+        envs, answers = [item.env for item in items], [item.answer for item in items]
+        return self.client().run_batch(envs, answers, **options)
 
     def close(self) -> None:
         """Close the client that this reward function opened itself, if any. It may be used again."""
         client = self._own.pop(os.getpid(), None)
         if client is not None:
             client.close()
+
+    def forget(self) -> DeepGym | None:
+        """The client in use, which whoever calls closes; one of its own is opened anew when one is needed."""
+        return self.dg if self.dg is not None else self._own.pop(os.getpid(), None)
 
     def __enter__(self) -> RewardFunction:
         return self
@@ -178,7 +202,8 @@ class RewardFunction(_Rewards):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_own": {}}
 
-    def _client(self) -> DeepGym:
+    def client(self) -> DeepGym:
+        """The client: the given one, or this process's own, opened when first asked for."""
         if self.dg is not None:
             return self.dg
         own = self._own.get(os.getpid())

@@ -23,7 +23,7 @@ from .limits import bounds, scaled
 from .prepared import Prepared, closed
 from .report import printed_report, split_report
 
-__all__ = ["Run", "Workshop"]
+__all__ = ["NotAdmitted", "Run", "Workshop"]
 
 _ROOM = 16 << 20
 #: Bytes of replies that are compared at once; more are compared beside the event loop, which must stay free
@@ -31,6 +31,10 @@ _ROOM = 16 << 20
 _AT_ONCE = 1 << 16
 #: Bytes of an agent's work that a verifier receives in a second, however busy the host is.
 _SLOWEST = 1 << 21
+
+
+class NotAdmitted(Exception):
+    """The deadline left no room for a run once it had its place."""
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Run:
     measured: bool = False
     """Whether the time of each case is wanted, where it can be known."""
     on_phase: Callable[[Phase], None] = lambda phase: None
+    admitted: Callable[[], bool] = lambda: True
+    """Whether there is time for it, asked once more when it has its place: it may have waited for that."""
     facts: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
@@ -105,6 +111,8 @@ class Workshop:
         run.facts.update(enforced=sandbox.capabilities.enforced)
         run.on_phase(Phase.OPENED)
         try:
+            if not run.admitted():
+                raise NotAdmitted
             if plan is not None:
                 await self._declared(run, sandbox, plan)
             else:

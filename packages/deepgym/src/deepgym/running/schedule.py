@@ -33,7 +33,7 @@ from deepgym.providers.base import Provider, ZygoteDiedError
 from .batch import Deadline, Item
 from .calibration import CAP, Calibration, ran_out_of_time
 from .observers import Observers
-from .run import Run, Workshop
+from .run import NotAdmitted, Run, Workshop
 
 __all__ = ["ATTEMPTS", "Schedule", "Ticket", "completed", "failure_of", "unstarted"]
 
@@ -43,6 +43,7 @@ _NOBODY = Observers(())
 _NEVER = Deadline(None, ())
 #: Exit status that stands for a verifier that crashed.
 _CRASHED = 70
+_NO_ROOM = "the batch's deadline left no room for this run"
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ class Schedule:
 
     async def _one(self, ticket: Ticket) -> RunResult:
         if not ticket.admitted():
-            message = "the batch's deadline left no room for this run"
-            return judge(unstarted(ticket.item, "deadline", message))
+            return judge(unstarted(ticket.item, "deadline", _NO_ROOM))
         return judge(await self.evidence(ticket))
 
     async def evidence(self, ticket: Ticket) -> Evidence:
@@ -162,12 +162,15 @@ class Schedule:
     async def _once(self, ticket: Ticket, attempt: int, alone: bool = False) -> Evidence:
         item, began = ticket.item, time.monotonic()
         run = Run(item.env, item.text, item.chosen_seed, alone, ticket.scale, item.tree, ticket.measured)
+        run.admitted = ticket.admitted
         if ticket.observers:
             run.on_phase = lambda phase: ticket.observers.on_phase(ticket.index, phase)
             run.on_phase(Phase.QUEUED)
         failure = None
         try:
             await self._workshop.run(run)
+        except NotAdmitted:
+            failure = Failure(kind="deadline", message=_NO_ROOM)
         except VerifierError as error:
             run.facts["verifier"] = Side(exit_code=_CRASHED)
             run.facts["verifier_stderr"] = str(error)

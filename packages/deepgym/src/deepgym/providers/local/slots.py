@@ -80,9 +80,10 @@ class HostSlots:
         return False
 
     def release(self, number: int) -> None:
-        """Give a slot back."""
+        """Give a slot back; one that went with its lock file, when all was forgotten, needs nothing."""
         self._held.discard(number)
-        fcntl.flock(self._files[number], fcntl.LOCK_UN)
+        if (fd := self._files.get(number)) is not None:
+            fcntl.flock(fd, fcntl.LOCK_UN)
 
     def forget(self) -> None:
         """Close the lock files without unlocking for whoever else shares them."""
