@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import os
 import select
@@ -48,6 +49,7 @@ __all__ = [
     "has_groups",
     "impatient",
     "kill_manager",
+    "left_open",
     "open_sessions",
     "pids_inside",
     "recording",
@@ -193,6 +195,17 @@ def open_sessions(client: AsyncDeepGym) -> tuple[int, int, int]:
     """Sessions that are open, places in the room that are taken, slots in use."""
     opened = _pool(client)
     return (0, 0, 0) if opened is None else (len(opened.standing), opened.room.inside, opened.in_use)
+
+
+async def left_open(client: AsyncDeepGym, expected: tuple[int, int, int] = (0, 0, 0)) -> tuple[int, int, int]:
+    """What is open once nothing more is given back. Who can't be closed ends when it is forgotten, and a
+    thread that did something for it may hold it for a moment longer.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while (left := open_sessions(client)) != expected and time.monotonic() < deadline:
+        gc.collect()
+        await anyio.sleep(0.005)
+    return left
 
 
 def end_first(one: Any) -> bool:

@@ -93,7 +93,7 @@ async def cancel_episodes(client: AsyncDeepGym, ledger: Ledger, stage: str, poin
         assert strike.session is not None
         await _left(ledger, strike, play, note)
         ledger.struck[f"session: cancellation x {stage}"] += 1
-        left = seams.open_sessions(client)
+        left = await seams.left_open(client)
         ledger.law(left == (0, 0, 0), "nothing stays open", (note, left))
     await bench.right()
 

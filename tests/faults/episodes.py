@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import random
 from collections.abc import Sequence
@@ -162,10 +161,7 @@ class Bench:
         if strike.hits:
             self.ledger.struck[f"session: {cell.name}"] += 1
         beside = int(self.sibling is not None)
-        left = seams.open_sessions(self.client)
-        if left != (beside, beside, 0):
-            gc.collect()  # who can't be closed ends when it is forgotten
-            left = seams.open_sessions(self.client)
+        left = await seams.left_open(self.client, (beside, beside, 0))
         self.ledger.law(left == (beside, beside, 0), "nothing stays open", (note, left))
         return bool(strike.hits)
 
@@ -180,7 +176,7 @@ class Bench:
         result = await self.play(Play(tuple(calls), 0.0, HASTY), Strike(self.client), whole=True)
         check(self.ledger, result, 0.0, "true zero", doing)
         self.ledger.struck["session: agent x step"] += 1
-        left = seams.open_sessions(self.client)
+        left = await seams.left_open(self.client)
         self.ledger.law(left == (0, 0, 0), "nothing stays open", (doing, left))
 
     async def right(self) -> None:
@@ -221,7 +217,7 @@ async def together(client: AsyncDeepGym, ledger: Ledger, count: int, rate: float
         outcome = "zero" if number in struck else "true"
         check(ledger, trajectory.result, play.score, outcome, f"{number} of {count} at once")
         ledger.law(trajectory.seed == number, "trajectory i belongs to episode i", number)
-    ledger.law(seams.open_sessions(client) == (0, 0, 0), "nothing stays open")
+    ledger.law(await seams.left_open(client) == (0, 0, 0), "nothing stays open")
 
 
 def check(ledger: Ledger, result: RunResult | None, score: float, outcome: str, note: object) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import glob
 import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 from deepgym.providers.local import cgroup
@@ -19,6 +21,7 @@ __all__ = [
     "gone",
     "groups_of",
     "inside",
+    "left_behind",
     "leftovers",
     "pid_of",
     "stopped",
@@ -84,6 +87,17 @@ def leftovers() -> set[str]:
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children") as listed:
             found.update(f"child {pid}" for pid in listed.read().split())
     return found | {f"descriptor {fd}" for fd in os.listdir("/proc/self/fd")}
+
+
+def left_behind(look: Callable[[], set[str]], before: set[str]) -> set[str]:
+    """What ``look`` finds and ``before`` hasn't, once nothing more goes: a control group that is busy still
+    is removed later, and a thread may hold what it worked on for a moment longer.
+    """
+    deadline = _monotonic() + PATIENCE
+    while (left := look() - before) and _monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    return left
 
 
 def groups_of(pid: int) -> list[str]:

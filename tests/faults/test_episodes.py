@@ -23,7 +23,7 @@ from .episode_stops import PLACES, cancel_episodes, close_client, end_parent
 from .episodes import Bench, together
 from .injector import Injector
 from .laws import Ledger
-from .processes import leftovers
+from .processes import left_behind, leftovers
 
 pytestmark = pytest.mark.local_sandbox
 
@@ -44,8 +44,7 @@ def ledger(local_sandbox: None, own_slots: str, request: pytest.FixtureRequest) 
     logging.disable(logging.CRITICAL)
     yield made
     logging.disable(logging.NOTSET)
-    gc.collect()
-    left = (leftovers() | _mounts()) - before
+    left = left_behind(lambda: leftovers() | _mounts(), before)
     made.law(not left, "nothing is left behind", left)
     request.node.user_properties += [("struck", dict(made.struck)), ("laws", (made.checks, len(made.broken)))]
     assert not made.broken, "\n".join(made.broken[:20])

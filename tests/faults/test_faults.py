@@ -15,7 +15,7 @@ from .cells import PHASES, QUOTA
 from .injector import Injector, fill_cells, storm
 from .laws import LAWS_OF_A_RUN, Ledger
 from .parents import end_parents
-from .processes import leftovers
+from .processes import left_behind, leftovers
 from .table import CELLS, of
 
 pytestmark = pytest.mark.local_sandbox
@@ -36,7 +36,8 @@ def ledger(injector: Injector, request: pytest.FixtureRequest) -> Iterator[Ledge
     yield made
     injector.client.close()
     logging.disable(logging.NOTSET)
-    made.law(leftovers() <= before, "nothing is left behind", leftovers() - before)
+    left = left_behind(leftovers, before)
+    made.law(not left, "nothing is left behind", left)
     request.node.user_properties += [("struck", dict(made.struck)), ("laws", (made.checks, len(made.broken)))]
     assert not made.broken, "\n".join(made.broken[:20])
 
