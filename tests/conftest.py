@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import runpy
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def local_sandbox() -> None:
     """Skip (or with CI set, fail) where the machine can't give namespaces."""
     _require_sandbox()
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Path of a tiny Qwen2 with random weights and a ChatML tokenizer."""
+    return _tiny(tmp_path_factory, "qwen2")
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same for tools: a Qwen3 with a chat template whose tool calls TRL can parse."""
+    return _tiny(tmp_path_factory, "qwen3")
+
+
+def _tiny(tmp_path_factory: pytest.TempPathFactory, kind: str) -> str:
+    build = runpy.run_path(str(Path(__file__).with_name("tiny_models.py")))["build"]
+    path: str = build(tmp_path_factory.mktemp("models") / kind, kind)
+    return path
