@@ -55,14 +55,17 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
         control.send(kernel.complaint(error))
         os._exit(1)
     control.send(b"ready")
-    Manager(control, parent, setting).serve()
+    Manager(control, parent, setting, config.get("groups", [])).serve()
 
 
 class Manager:
     """Clones zygotes on request, and sees to what they leave."""
 
-    def __init__(self, control: socket.socket, parent: int, setting: Setting) -> None:
+    def __init__(
+        self, control: socket.socket, parent: int, setting: Setting, prefixes: Collection[str] = ()
+    ) -> None:
         self.control, self.parent, self.setting = control, parent, setting
+        self.prefixes = prefixes
         self.groups: set[str] = set()
         self.zygotes: dict[int, int] = {}
         self.watch = select.poll()
@@ -86,8 +89,14 @@ class Manager:
         _kill_children(self.zygotes.values())
 
     def _leave(self) -> NoReturn:
-        """End every zygote, wait for them, and remove what they stood in."""
+        """End every zygote, wait for them, and remove what they stood in; of a supervisor that is gone also
+        the groups that it made and asked for nothing in yet.
+        """
         _kill_children(())
+        gone = select.poll()
+        gone.register(self.parent, select.POLLIN)
+        if gone.poll(0):
+            self.groups.update(path for prefix in self.prefixes for path in _beginning_with(prefix))
         for group in self.groups:
             _remove(group)
         self.setting.leave()
@@ -96,10 +105,14 @@ class Manager:
     def _request(self) -> bool:
         """Clone one zygote, as asked. ``False`` when the supervisor is gone."""
         size = array.array("i").itemsize
-        message, ancillary, _, _ = self.control.recvmsg(4096, socket.CMSG_SPACE(size))
+        try:
+            message, ancillary, _, _ = self.control.recvmsg(4096, socket.CMSG_SPACE(size))
+        except OSError:
+            return False
         if not message:
             return False
         request: dict[str, Any] = decode(message)
+        self.groups.update(os.path.dirname(path) for path in request.get("cgroups", []))
         fd = array.array("i", ancillary[0][2][:size])[0]
         fds = [fd]
         pid = -1
@@ -119,9 +132,10 @@ class Manager:
             self._settle_in(pid, fd, request)
             os.write(go, b"x")
         except OSError as error:
-            socket.socket(fileno=os.dup(fd)).send(kernel.complaint(error))
             if pid > 0:
                 os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):  # a supervisor that is gone hears nothing; its end comes next
+                socket.socket(fileno=os.dup(fd)).send(kernel.complaint(error))
         for used in fds:
             os.close(used)
         return True
@@ -133,7 +147,6 @@ class Manager:
         self.watch.register(ended, select.POLLIN)
         socket.socket(fileno=os.dup(fd)).send(b"P%d" % pid)
         for path in request.get("cgroups", []):
-            self.groups.add(os.path.dirname(path))
             with open(path, "w") as procs:
                 procs.write(str(pid))
         self.setting.settle_in(pid, request)
@@ -150,6 +163,14 @@ def _kill_children(spared: Collection[int]) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.001)
+
+
+def _beginning_with(prefix: str) -> list[str]:
+    place, _, name = prefix.rpartition("/")
+    try:
+        return [place + "/" + found for found in os.listdir(place) if found.startswith(name)]
+    except OSError:
+        return []
 
 
 def _remove(group: str) -> None:

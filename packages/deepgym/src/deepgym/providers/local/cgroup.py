@@ -12,7 +12,7 @@ import glob
 import os
 import time
 
-__all__ = ["Group", "remove_left"]
+__all__ = ["Group", "prefixes", "remove_left"]
 
 _ROOT = "/sys/fs/cgroup"
 _OWN = "/proc/self/cgroup"
@@ -70,6 +70,11 @@ def remove_left(seconds: float = 0.0) -> None:
         if not _left or time.monotonic() >= until:
             return
         time.sleep(0.005)
+
+
+def prefixes() -> list[str]:
+    """How the paths of all groups begin that this process makes."""
+    return [f"{place}/deepgym-{os.getpid()}-" for _, place in _places()]
 
 
 @functools.cache

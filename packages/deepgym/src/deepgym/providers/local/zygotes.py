@@ -19,6 +19,8 @@ from typing import Any
 
 from deepgym.exceptions import SandboxError
 
+from .cgroup import prefixes
+
 __all__ = ["Manager", "RefusedError", "Zygote"]
 
 _BOOT = (
@@ -145,6 +147,7 @@ class Manager:
             theirs.close()
         self.control = ours
         config: dict[str, Any] = {"tier": tier, "prefix": sys.base_prefix, "hidden": _hidden()}
+        config["groups"] = prefixes()
         try:
             ours.send(json.dumps(config).encode())
             _expect(ours, b"ready", "the sandbox manager")
