@@ -1,0 +1,117 @@
+"""What ``deepgym doctor axolotl`` says of the installed Axolotl.
+
+Nothing of Axolotl is imported here: it is asked in a process of its own (``probe``), with its own loaders and
+its own advantage code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from deepgym.plugins import Finding, install_line
+
+from . import versions
+
+__all__ = ["INSTALL", "findings"]
+
+INSTALL = 'pip install "deepgym-axolotl[trainer]==1.0.0"'
+_REPORT = "report it with the versions of axolotl, trl and transformers"
+_ZERO = f"don't train with it: an outage would be trained on as a wrong answer; run: {INSTALL}"
+
+
+def findings() -> list[Finding]:
+    """What was looked at and how it stands. Never raises: what fails is a finding, with its remedy.
+
+    Without Axolotl there is one ``warn`` with the line that installs it.
+    """
+    found: list[Finding] = []
+    for name, part in {"packages": _packages, "axolotl": _asked}.items():
+        try:
+            found += part()
+        except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
+            detail = f"the check itself failed: {type(error).__name__}: {error}"
+            found.append(Finding(name, "fail", detail, _REPORT))
+    return found
+
+
+def _packages() -> Iterator[Finding]:
+    core = versions.installed("deepgym")
+    for ours in ("deepgym-axolotl", "deepgym-trl"):
+        if (found := versions.installed(ours)) not in (None, core):
+            yield Finding(ours, "fail", f"{ours} {found} beside deepgym {core}", install_line("axolotl"))
+    axolotl, trl = versions.installed("axolotl"), versions.installed("trl")
+    if axolotl is None:
+        yield Finding("axolotl", "warn", "axolotl isn't installed, so nothing of it was tried", INSTALL)
+    elif not versions.masks(axolotl):
+        detail = f"{axolotl} pins a TRL (here {trl}) in which a reward of None is 0"
+        yield Finding("axolotl", "fail", detail, f"upgrade: {INSTALL}, or set deepgym.no_verdict: group_mean")
+    else:
+        yield Finding("axolotl", "ok", f"{axolotl} (0.18 or later), with TRL {trl}")
+
+
+def _asked() -> Iterator[Finding]:
+    if versions.installed("axolotl") is None:
+        return
+    from deepgym_trl.probing import answers_of
+
+    answers = answers_of("deepgym_axolotl.probe")
+    if isinstance(answers, str):
+        yield Finding("axolotl", "fail", answers, _REPORT)
+        return
+    for what in ("reward", "transform"):
+        yield _found(f"deepgym_axolotl.{what}", answers.get(what))
+    yield _plugin(answers.get("plugin"))
+    yield _left_out(answers.get("siblings"))
+    yield _out_of_loss(answers.get("mask"))
+
+
+def _found(name: str, answer: Any) -> Finding:
+    if answer is True:
+        return Finding(name, "ok", "Axolotl finds it by that name")
+    return Finding(name, "fail", f"Axolotl can't load it: {_error(answer) or answer}", _REPORT)
+
+
+def _plugin(answer: Any) -> Finding:
+    name = "deepgym_axolotl.DeepGymPlugin"
+    if answer == []:
+        return Finding(name, "ok", "its methods are those that this Axolotl calls")
+    return Finding(
+        name, "fail", f"this Axolotl doesn't know its {_error(answer) or ', '.join(answer)}", _REPORT
+    )
+
+
+def _left_out(answer: Any) -> Finding:
+    name = "a row without a verdict"
+    if (error := _error(answer)) is not None:
+        return Finding(name, "fail", f"the trainer failed: {error}", _REPORT)
+    had, hadnt = answer["with"], answer["without"]
+    siblings = [*had[:2], *had[3:]]
+    shown = f"advantages {_shown(had)}; the siblings without it {_shown(hadnt)}"
+    if not any(hadnt) or not all(map(math.isfinite, [*had, *hadnt])):
+        return Finding(name, "fail", f"the trainer's numbers say nothing: {shown}", _REPORT)
+    same = all(math.isclose(one, other, abs_tol=1e-5) for one, other in zip(siblings, hadnt, strict=True))
+    if had[2] != 0.0 or not same:
+        return Finding(name, "fail", f"it isn't left out: {shown}", _ZERO)
+    return Finding(name, "ok", f"it moves no sibling: {shown}")
+
+
+def _out_of_loss(answer: Any) -> Finding:
+    name, remedy = "deepgym_axolotl.MaskedGRPOTrainer", "train without that trainer_cls"
+    if (error := _error(answer)) is not None:
+        return Finding(name, "fail", f"the trainer failed: {error}", remedy)
+    detail = f"tokens in the loss, by row: {answer}"
+    if [count > 0 for count in answer] != [True, True, False, True]:
+        return Finding(name, "fail", detail, remedy)
+    return Finding(name, "ok", f"a row without a verdict is out of the loss too; {detail}")
+
+
+def _error(answer: Any) -> str | None:
+    if answer is None:
+        return "no answer"
+    return answer.get("error") if isinstance(answer, dict) else None
+
+
+def _shown(numbers: Sequence[float]) -> str:
+    return f"[{', '.join(f'{number:.3f}' for number in numbers)}]"
