@@ -47,6 +47,6 @@ def _whole(prompts: Sequence[Any], groups: Sequence[slice], size: int) -> None:
         raise ConfigError(
             "deepgym.no_verdict: group_mean needs whole groups, but this process was given "
             f"{len(prompts)} rows that aren't groups of trl.num_generations={size} with one prompt each: "
-            "choose micro_batch_size x gradient_accumulation_steps (or trl.generation_batch_size / processes) as a "
-            "multiple of it"
+            "choose micro_batch_size x gradient_accumulation_steps (or trl.generation_batch_size / "
+            "processes) as a multiple of it"
         )
