@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import runpy
+import signal
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +29,15 @@ def _require_sandbox() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("local_sandbox"):
         _require_sandbox()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C does what it does in a terminal. A shell's background jobs ignore it, and so
+    would every process that a test starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,14 +26,6 @@ def options() -> dict[str, Any]:
     """What every client of these tests is made with."""
     tier = os.environ.get("DEEPGYM_TEST_ISOLATION", "auto")
     return {} if tier == "auto" else {"isolation": tier}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ctrl_c() -> Iterator[None]:
-    """Ctrl-C does what it does in a terminal. A shell's background jobs ignore it, and so would harnesses."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session", autouse=True)
