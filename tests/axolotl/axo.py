@@ -59,6 +59,8 @@ def base(model: str, folder: Path, **changes: Any) -> dict[str, Any]:
         "lr_scheduler": "constant",
         "sequence_len": 256,
         "use_cpu": True,
+        # Workers would be forked from a process full of threads, in which locks are held: they may hang.
+        "dataloader_num_workers": 0,
         "bf16": False,
         "fp16": False,
         "tf32": False,
