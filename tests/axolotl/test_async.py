@@ -6,6 +6,7 @@ here; rewards and advantages are computed by its own code, in its own reward wor
 
 from __future__ import annotations
 
+import concurrent.futures
 import math
 import threading
 import types
@@ -65,6 +66,12 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[float], list[floa
     return seen
 
 
+def fork_early(trainer: Any) -> None:
+    """Have the reward workers forked while no thread generates: one could hold a lock that they need."""
+    concurrent.futures.wait(list(trainer._async_queue.queue), timeout=60)
+    trainer._get_reward_workers()
+
+
 ASYNC = {"async_prefetch": True, "reward_num_workers": 2}
 
 
@@ -84,7 +91,7 @@ def test_it_takes_none_for_0_which_is_why_it_is_refused(
         skip_prepare_dataset=True,
         max_steps=1,
     )
-    train(cfg, tmp_path, plain=plain)
+    train(cfg, tmp_path, fork_early, plain=plain)
     rewards, advantages = scored[0]
     assert rewards == pytest.approx([1.0, 0.0, math.nan, 0.5] * 2, nan_ok=True)
     assert advantages == pytest.approx([1.305, -0.783, -0.783, 0.261] * 2, abs=1e-3), "siblings moved"
@@ -108,7 +115,7 @@ def test_with_the_groups_mean_a_row_without_a_verdict_has_no_advantage_there(
     monkeypatch.setattr("deepgym.client.DeepGym", client(lambda: provider))
     section = {"env": letters(tmp_path / "letters"), "extract": False, "no_verdict": "group_mean"}
     cfg = base(tiny_model, tmp_path, deepgym=section, trl=ASYNC, micro_batch_size=24)
-    train(cfg, tmp_path)
+    train(cfg, tmp_path, fork_early)
 
     assert len(scored) >= 3
     filled = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import threading
 import time
@@ -138,10 +139,12 @@ class Raising(RewardFunction):
         (MemoryError(), "sandbox_error"),
         (OSError(24, "too many open files"), "sandbox_error"),
         (ConnectionResetError("by peer"), "provider_error"),
+        (SystemExit(3), "sandbox_error"),
+        (asyncio.CancelledError(), "sandbox_error"),
     ],
 )
 def test_what_a_client_raises_is_no_verdict_for_the_runs_that_were_not_over(
-    error: Exception, error_type: str, caplog: pytest.LogCaptureFixture
+    error: BaseException, error_type: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rewards = Raising(ADD, extract=False)
     rewards.error = error

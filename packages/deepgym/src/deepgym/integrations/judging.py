@@ -85,7 +85,7 @@ class Judging:
             return _none(items, call.found, "provider", message)
         if call.batch is not None:
             return call.batch
-        failure = failure_of(call.error if isinstance(call.error, Exception) else RuntimeError(call.error))
+        failure = failure_of(_as_exception(call.error))
         return _none(items, call.found, failure.kind, failure.message)
 
     def _give_up(self) -> None:
@@ -126,7 +126,7 @@ class _Call:
     def _run(self) -> None:
         try:
             self.batch = self._rewards.judged(self._items, self._deadline, [self])
-        except (Exception, CancelledError) as error:  # noqa: BLE001 - the adapter's edge: nothing of ours stops a trainer
+        except BaseException as error:  # noqa: BLE001 - the adapter's edge: nothing of ours stops a trainer
             self.error = error
         finally:
             self._over.set()
@@ -143,6 +143,11 @@ def _none(items: Sequence[Item], found: dict[int, RunResult], kind: str, message
         for index, item in enumerate(items)
     ]
     return BatchResult(results=tuple(results))
+
+
+def _as_exception(error: BaseException | None) -> Exception:
+    """A thread's SystemExit or CancelledError is a failure of ours like any other."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _close(client: DeepGym | None) -> None:
