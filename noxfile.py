@@ -198,7 +198,8 @@ def axolotl(session: nox.Session) -> None:
     session.install(TORCH)
     trainer = ("-e", "packages/deepgym-trl", "-e", "packages/deepgym-axolotl", AXOLOTL)
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
-    session.run("pytest", *(session.posargs or ["tests/axolotl"]), env=TRAINING)
+    # Axolotl's pins bring an anyio whose pytest plugin warns, and these tests need none.
+    session.run("pytest", "-p", "no:anyio", *(session.posargs or ["tests/axolotl"]), env=TRAINING)
 
 
 @nox.session

@@ -67,8 +67,6 @@ def base(model: str, folder: Path, **changes: Any) -> dict[str, Any]:
         "attn_implementation": "eager",
         "logging_steps": 1,
         "save_strategy": "no",
-        # Axolotl would fork one, in an asynchronous run beside a thread that generates.
-        "dataloader_num_workers": 0,
         "output_dir": str(folder / "out"),
         "dataset_prepared_path": str(folder / "prepared"),
         **changes,

@@ -103,3 +103,27 @@ def test_a_manager_that_is_closed_leaves_its_parents_other_groups(manager: Manag
     manager.close()
     assert left(cgroup.prefixes())
     other.remove()
+
+
+IGNORES = """
+import signal
+from deepgym import Case, Cases, DeepGym, Environment
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1):
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+answer = '''
+def f():
+    import signal
+    ignored = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return sorted(int(n) for n in {*ignored, *blocked} - {signal.SIGPIPE, signal.SIGXFSZ})
+'''
+env = Environment(name="t", task="t", verify=Cases(function="f", cases=(Case(args=(), expected=[]),)))
+with DeepGym() as dg:
+    print(dg.run(env, answer).score)
+"""
+
+
+def test_what_a_background_job_ignores_no_answer_ignores(local_sandbox: None) -> None:
+    ran = subprocess.run([sys.executable, "-c", IGNORES], capture_output=True, text=True, check=True)
+    assert ran.stdout == "1.0\n"

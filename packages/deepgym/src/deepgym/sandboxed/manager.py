@@ -43,7 +43,7 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
     control = socket.socket(fileno=fd)
     parent = os.pidfd_open(os.getppid())
     os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _forget_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         config = decode(control.recv(1 << 16))
@@ -56,6 +56,17 @@ def main(fd: int, register_at_fork: Callable[..., None]) -> NoReturn:
         os._exit(1)
     control.send(b"ready")
     Manager(control, parent, setting, config.get("groups", [])).serve()
+
+
+def _forget_signals() -> None:
+    """Signals as an interpreter has them that a terminal started, and for every answer the same: a shell's
+    background jobs, and with them all that they start, ignore Ctrl-C, and what nohup starts ignores SIGHUP.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Manager:
