@@ -18,6 +18,7 @@ import pytest
 from deepgym.models import BatchResult, RunResult
 from deepgym.plugins import Finding
 from deepgym_trl import TRLReward, check, probing
+from deepgym_trl.probed import left_out
 from deepgym_trl.probing import answers_of
 
 ROOT = Path(__file__).parents[2]
@@ -426,10 +427,10 @@ def test_a_trainer_that_counts_none_as_zero_is_caught() -> None:
             for name, group in groups.items()
         }
 
-    found = check._left_out("GRPO", answer(Older))
+    found = left_out("GRPO", answer(Older), "report", "instead")
     assert found.status == "fail"
     assert "it moves its siblings: advantages [1.452, -0.660, -0.660, -0.132]" in found.detail
-    assert check._left_out("GRPO", answer(trl.GRPOTrainer)).status == "ok"
+    assert left_out("GRPO", answer(trl.GRPOTrainer), "report", "instead").status == "ok"
 
 
 def test_a_private_part_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {
 def found(monkeypatch: pytest.MonkeyPatch, answers: Any, **versions: str | None) -> dict[str, Finding]:
     there = {"axolotl": "0.19.0", "trl": "1.9.0", "deepgym": "1.0.0", "deepgym-trl": "1.0.0"}
     monkeypatch.setattr("deepgym_axolotl.versions.installed", {**there, **versions}.get)
-    monkeypatch.setattr("deepgym_trl.probing.answers_of", lambda module: answers)
+    monkeypatch.setattr("deepgym_axolotl.check.answers_of", lambda module: answers)
     return {finding.name: finding for finding in check.findings()}
 
 
@@ -41,20 +41,20 @@ def test_a_good_axolotl_is_found_good(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             {"siblings": {"with": [1.305, -0.783, -0.783, 0.261], "without": [1.12, -0.8, -0.32]}},
             "a row without a verdict",
-            "it isn't left out: advantages [1.305, -0.783, -0.783, 0.261]",
+            "it moves its siblings: advantages [1.305, -0.783, -0.783, 0.261]",
         ),
         (
             {"siblings": {"with": [1.2, -0.8, 0.0, -0.4], "without": [1.12, -0.8, -0.32]}},
             "a row without a verdict",
-            "it isn't left out",
+            "it moves its siblings",
         ),
         (
             {"siblings": {"with": [0.0] * 4, "without": [0.0] * 3}},
             "a row without a verdict",
             "the trainer's numbers say nothing",
         ),
-        ({"mask": [2, 2, 2, 2]}, "deepgym_axolotl.MaskedGRPOTrainer", "by row: [2, 2, 2, 2]"),
-        ({"mask": None}, "deepgym_axolotl.MaskedGRPOTrainer", "the trainer failed: no answer"),
+        ({"mask": [2, 2, 2, 2]}, "MaskedGRPOTrainer: a row without a verdict", "by row: [2, 2, 2, 2]"),
+        ({"mask": None}, "MaskedGRPOTrainer: a row without a verdict", "the trainer failed: no answer"),
     ],
 )
 def test_what_is_wrong_with_it_is_said(

@@ -6,11 +6,12 @@ its own advantage code.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from deepgym.plugins import Finding, install_line
+from deepgym_trl.probed import error_of, left_out, out_of_loss
+from deepgym_trl.probing import answers_of
 
 from . import versions
 
@@ -54,8 +55,6 @@ def _packages() -> Iterator[Finding]:
 def _asked() -> Iterator[Finding]:
     if versions.installed("axolotl") is None:
         return
-    from deepgym_trl.probing import answers_of
-
     answers = answers_of("deepgym_axolotl.probe")
     if isinstance(answers, str):
         yield Finding("axolotl", "fail", answers, _REPORT)
@@ -63,14 +62,15 @@ def _asked() -> Iterator[Finding]:
     for what in ("reward", "transform"):
         yield _found(f"deepgym_axolotl.{what}", answers.get(what))
     yield _plugin(answers.get("plugin"))
-    yield _left_out(answers.get("siblings"))
-    yield _out_of_loss(answers.get("mask"))
+    yield left_out("a row without a verdict", answers.get("siblings"), _REPORT, _ZERO)
+    name, instead = "MaskedGRPOTrainer: a row without a verdict", "train without that trainer_cls"
+    yield out_of_loss(name, answers.get("mask"), instead)
 
 
 def _found(name: str, answer: Any) -> Finding:
     if answer is True:
         return Finding(name, "ok", "Axolotl finds it by that name")
-    return Finding(name, "fail", f"Axolotl can't load it: {_error(answer) or answer}", _REPORT)
+    return Finding(name, "fail", f"Axolotl can't load it: {error_of(answer) or answer}", _REPORT)
 
 
 def _plugin(answer: Any) -> Finding:
@@ -78,40 +78,5 @@ def _plugin(answer: Any) -> Finding:
     if answer == []:
         return Finding(name, "ok", "its methods are those that this Axolotl calls")
     return Finding(
-        name, "fail", f"this Axolotl doesn't know its {_error(answer) or ', '.join(answer)}", _REPORT
+        name, "fail", f"this Axolotl doesn't know its {error_of(answer) or ', '.join(answer)}", _REPORT
     )
-
-
-def _left_out(answer: Any) -> Finding:
-    name = "a row without a verdict"
-    if (error := _error(answer)) is not None:
-        return Finding(name, "fail", f"the trainer failed: {error}", _REPORT)
-    had, hadnt = answer["with"], answer["without"]
-    siblings = [*had[:2], *had[3:]]
-    shown = f"advantages {_shown(had)}; the siblings without it {_shown(hadnt)}"
-    if not any(hadnt) or not all(map(math.isfinite, [*had, *hadnt])):
-        return Finding(name, "fail", f"the trainer's numbers say nothing: {shown}", _REPORT)
-    same = all(math.isclose(one, other, abs_tol=1e-5) for one, other in zip(siblings, hadnt, strict=True))
-    if had[2] != 0.0 or not same:
-        return Finding(name, "fail", f"it isn't left out: {shown}", _ZERO)
-    return Finding(name, "ok", f"it moves no sibling: {shown}")
-
-
-def _out_of_loss(answer: Any) -> Finding:
-    name, remedy = "deepgym_axolotl.MaskedGRPOTrainer", "train without that trainer_cls"
-    if (error := _error(answer)) is not None:
-        return Finding(name, "fail", f"the trainer failed: {error}", remedy)
-    detail = f"tokens in the loss, by row: {answer}"
-    if [count > 0 for count in answer] != [True, True, False, True]:
-        return Finding(name, "fail", detail, remedy)
-    return Finding(name, "ok", f"a row without a verdict is out of the loss too; {detail}")
-
-
-def _error(answer: Any) -> str | None:
-    if answer is None:
-        return "no answer"
-    return answer.get("error") if isinstance(answer, dict) else None
-
-
-def _shown(numbers: Sequence[float]) -> str:
-    return f"[{', '.join(f'{number:.3f}' for number in numbers)}]"

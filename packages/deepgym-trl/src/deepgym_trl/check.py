@@ -6,9 +6,8 @@ advantage code, so an answer is about this installation and not about what a ver
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from deepgym.plugins import Finding, install_line
 
 from . import versions
+from .probed import error_of, left_out, out_of_loss
 from .probing import answers_of
 from .versions import INSTALL
 
@@ -121,54 +121,26 @@ def _trainers() -> Iterator[Finding]:
         yield Finding("TRL's trainers", "fail", answers, _REPORT)
         return
     for kind in ("grpo", "rloo"):
-        yield _left_out(f"{kind.upper()}: a row without a verdict", answers.get(kind))
-    yield _out_of_loss(answers.get("loss"))
+        yield left_out(f"{kind.upper()}: a row without a verdict", answers.get(kind), _REPORT, _MOVES)
+    name, instead = "DeepGymGRPOTrainer: a row without a verdict", "train with TRL's own GRPOTrainer"
+    yield out_of_loss(name, answers.get("loss"), instead)
     yield _awaited(answers.get("async"))
     yield _found(answers.get("trainer"))
     yield _tools(answers.get("tools"))
     yield _private(answers.get("missing"))
 
 
-def _left_out(name: str, answer: Any) -> Finding:
-    error = _error(answer)
-    if error is not None:
-        return Finding(name, "fail", f"the trainer failed: {error}", _REPORT)
-    had, hadnt = answer["with"], answer["without"]
-    siblings = [*had[:2], *had[3:]]
-    shown = f"advantages {_shown(had)}; the siblings without it {_shown(hadnt)}"
-    if not any(hadnt) or not all(map(math.isfinite, [*had, *hadnt])):
-        return Finding(name, "fail", f"the trainer's numbers say nothing: {shown}", _REPORT)
-    moved = any(
-        not math.isclose(one, other, abs_tol=1e-5) for one, other in zip(siblings, hadnt, strict=True)
-    )
-    if had[2] != 0.0 or moved:
-        what = "moves its siblings" if moved else "has an advantage of its own"
-        return Finding(name, "fail", f"it {what}: {shown}", _MOVES)
-    return Finding(name, "ok", f"it moves no sibling: {shown}")
-
-
-def _out_of_loss(answer: Any) -> Finding:
-    name, error = "DeepGymGRPOTrainer: a row without a verdict", _error(answer)
-    if error is not None:
-        return Finding(name, "fail", f"the trainer failed: {error}", "train with TRL's own GRPOTrainer")
-    trained = [count > 0 for count in answer]
-    detail = f"tokens in the loss, by row: {answer}"
-    if trained != [True, True, False, True]:
-        return Finding(name, "fail", detail, "train with TRL's own GRPOTrainer")
-    return Finding(name, "ok", f"it is out of the loss too; {detail}")
-
-
 def _found(answer: Any) -> Finding:
     name = "the trainer that calls"
     if answer is True:
         return Finding(name, "ok", "a reward function finds it, and with it its other reward functions")
-    detail = _error(answer) or "a reward function can't find it"
+    detail = error_of(answer) or "a reward function can't find it"
     remedy = "see to it yourself that no other reward function rewards rows without a verdict"
     return Finding(name, "warn", f"{detail}; so no warning of reward functions that undo the None", remedy)
 
 
 def _awaited(answer: Any) -> Finding:
-    name, error = "the async reward function", _error(answer)
+    name, error = "the async reward function", error_of(answer)
     if error is not None:
         remedy = "use make_trl_reward_fn, which grades a batch in parallel too"
         return Finding(name, "fail", f"TRL can't use it: {error}", remedy)
@@ -180,7 +152,7 @@ def _tools(answer: Any) -> Finding:
     name = "an agent's tool calls"
     if answer == ["bash"]:
         return Finding(name, "ok", "TRL reads them")
-    why = _error(answer) or f"it read {answer!r}"
+    why = error_of(answer) or f"it read {answer!r}"
     detail = f"TRL can't read them, so environment_factory is of no use; the rest works: {why}"
     return Finding(name, "warn", detail, 'pip install "trl>=1.7,!=1.15.0"')
 
@@ -188,27 +160,13 @@ def _tools(answer: Any) -> Finding:
 def _private(answer: Any) -> Finding:
     name = "parts of TRL that aren't its public interface"
     if isinstance(answer, dict):
-        return Finding(name, "fail", f"they can't be looked up: {_error(answer)}", _REPORT)
+        return Finding(name, "fail", f"they can't be looked up: {error_of(answer)}", _REPORT)
     if answer:
         detail = f"not in this TRL: {', '.join(answer)}"
         return Finding(
             name, "warn", detail, "what needs them fails: see the page on TRL; train with trl==1.16.0"
         )
     return Finding(name, "ok", "all that this package uses are there")
-
-
-def _error(answer: Any) -> str | None:
-    if answer is None:
-        return "no answer"
-    return answer.get("error") if isinstance(answer, dict) else None
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, abs_tol=1e-5)
-
-
-def _shown(numbers: Sequence[float]) -> str:
-    return f"[{', '.join(f'{number:.3f}' for number in numbers)}]"
 
 
 def _said(error: Exception) -> str:
