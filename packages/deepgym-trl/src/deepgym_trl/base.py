@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deepgym.integrations.judging import GRACE
+from deepgym.integrations.judging import BEYOND
 
 from .memory import Memory, Rewards
 from .metrics import LogMetric
@@ -13,10 +13,8 @@ from .surroundings import examine
 from .trainer_of import trainer_of
 from .versions import require_masking
 
-__all__ = ["BEYOND", "DDP_TIMEOUT", "BatchReward"]
+__all__ = ["DDP_TIMEOUT", "BatchReward"]
 
-#: Seconds that a call may take longer than its deadline: what hangs is given up, and its client closed.
-BEYOND = GRACE + 20.0
 #: What TRL waits for another rank by default, in seconds.
 DDP_TIMEOUT = 1800.0
 

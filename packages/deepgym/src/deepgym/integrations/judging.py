@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from deepgym.extract import Completion
     from deepgym.rewards import Envs, RewardFunction
 
-__all__ = ["GRACE", "Judging", "least_deadline", "share_of_ranks"]
+__all__ = ["BEYOND", "GRACE", "Judging", "least_deadline", "share_of_ranks"]
 
 logger = logging.getLogger(__name__)
 
 #: Seconds after a deadline that runs may still take to end, and then a client to close.
 GRACE = 30.0
 _CLOSING = 20.0
+#: Seconds that a call may take longer than its deadline.
+BEYOND = GRACE + _CLOSING
 
 
 class Judging:
@@ -50,11 +52,6 @@ class Judging:
         self.deadline = deadline
         self.grace = grace
         self._closers: dict[int, threading.Thread] = {}
-
-    @property
-    def longest(self) -> float:
-        """Seconds that a call takes at most."""
-        return self.deadline + self.grace + _CLOSING
 
     def results(self, completions: Sequence[Completion], env: Envs | None = None) -> BatchResult:
         """Result *i* for completion *i*. A run that our side failed, or that didn't end, has no verdict.
