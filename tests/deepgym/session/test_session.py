@@ -458,8 +458,7 @@ def test_a_seed_given_to_reset_stays(dg: DeepGym, environment: Callable[..., Any
 def test_what_the_set_up_leaves_running_tells_no_seed(play: Callable[..., Any]) -> None:
     """Who knows it knows what the verifier will draw."""
     agent = play(setup="(sleep 1000 &); echo $DEEPGYM_SEED > seed", seed=424242)
-    assert "sleep" in agent("ps -e -o comm=").text
-    agent("rm seed")
+    assert agent("until ps -e -o comm= | grep -x sleep; do :; done; rm seed").text == "sleep\n"
     assert "424242" not in agent("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null").text
 
 
@@ -471,7 +470,7 @@ def test_files_and_the_set_up_script_prepare_the_work_directory(play: Callable[.
     assert agent("pwd; cat a.txt made/copy src/b.py /tmp/ran; ls -A").text == (
         "/box/work\none\none\nx = 'ż'\nran\na.txt\nmade\nodd name\nsrc\n"
     )
-    assert agent("ps -e -o comm= | grep sleep").text == "sleep\n"
+    assert agent("until ps -e -o comm= | grep -x sleep; do :; done").text == "sleep\n"
     assert agent.session.agent_seconds < 5
 
 

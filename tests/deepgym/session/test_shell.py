@@ -345,7 +345,7 @@ def test_a_background_job_doesnt_hold_its_step(play: Callable[..., Any]) -> None
     ):
         assert not agent(start).timed_out
     assert not agent.python("import subprocess; subprocess.Popen(['sleep', '100'])").timed_out
-    assert agent("ps -e -o comm= | grep -c sleep").text == "6\n"
+    assert agent("until [ $(ps -e -o comm= | grep -cx sleep) = 6 ]; do :; done; echo all").text == "all\n"
 
 
 def test_jobs_can_be_waited_for_and_stopped_by_number(agent: Any) -> None:
