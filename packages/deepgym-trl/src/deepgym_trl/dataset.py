@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deepgym.environments import Environment, MultiTurnEnvironment, Suite
+from deepgym.environments.prompts import prompt_text
 from deepgym.exceptions import MissingPackageError, UnknownNameError
 
 from .dataset_check import RESERVED, DatasetError, check_dataset
@@ -32,9 +33,6 @@ __all__ = [
     "prompt_text",
     "write_jsonl",
 ]
-
-_ASK = "Put all of your code into one fenced block that begins with ```{language}."
-_COMPLETE = "Complete this {language} code. Write all of it, what is given here included."
 
 
 def build_dataset(
@@ -117,24 +115,6 @@ def prompt_rows(
     return [_copy(row) for _ in range(repeat) for row in rows]
 
 
-def prompt_text(environment: Environment | MultiTurnEnvironment, instruction: str | None = None) -> str:
-    """What a policy is asked: the task, the code it continues if there is any, and how to answer.
-
-    A task for an agent is its text alone, with ``instruction`` if one is given.
-    """
-    if isinstance(environment, MultiTurnEnvironment):
-        return _joined(environment.task, instruction or "")
-    if instruction == "":
-        return _joined(environment.task, _shown_apart(environment))
-    if instruction is None:
-        instruction = _ASK.format(language=environment.language)
-    prefix = _fenced(environment.prefix, environment.language)
-    if environment.prefix and environment.task.strip() == environment.prefix.strip():
-        complete = _COMPLETE.format(language=environment.language.capitalize())
-        return _joined(complete, prefix, instruction)
-    return _joined(environment.task, prefix if _shown_apart(environment) else "", instruction)
-
-
 def write_jsonl(path: str | os.PathLike[str], rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as JSON lines, for ``datasets: [{path: json, data_files: ...}]`` of a YAML run.
 
@@ -203,22 +183,3 @@ def _prompt(text: str, plain: bool, system: str | None) -> str | list[dict[str, 
 def _copy(row: dict[str, Any]) -> dict[str, Any]:
     prompt = row["prompt"]
     return {**row, "prompt": prompt if isinstance(prompt, str) else [dict(message) for message in prompt]}
-
-
-def _shown_apart(environment: Environment) -> str:
-    """The prefix, if the task doesn't show it."""
-    prefix = environment.prefix
-    return "" if prefix.strip() in environment.task else prefix
-
-
-def _fenced(code: str, language: str) -> str:
-    fence = "```"
-    while fence in code:
-        fence += "`"
-    return f"{fence}{language}\n{code.rstrip()}\n{fence}" if code else ""
-
-
-def _joined(*parts: str) -> str:
-    """The parts with blank lines between them. One alone stays as it is: how code ends may matter."""
-    said = [part for part in parts if part.strip()]
-    return said[0] if len(said) == 1 else "\n\n".join(part.strip("\n") for part in said)
