@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from deepgym.integrations import probing
+from deepgym.integrations.probing import answers_of
 from deepgym.models import BatchResult, RunResult
 from deepgym.plugins import Finding
-from deepgym_trl import TRLReward, check, probing
+from deepgym_trl import TRLReward, check
 from deepgym_trl.probed import left_out
-from deepgym_trl.probing import answers_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/training/trl.md"

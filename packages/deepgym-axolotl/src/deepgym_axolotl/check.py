@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from deepgym.integrations.probing import answers_of
 from deepgym.plugins import Finding, install_line
 from deepgym_trl.probed import error_of, left_out, out_of_loss
-from deepgym_trl.probing import answers_of
 
 from . import versions
 

@@ -12,11 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
+from deepgym.integrations.probing import answers_of
 from deepgym.plugins import Finding, install_line
 
 from . import versions
 from .probed import error_of, left_out, out_of_loss
-from .probing import answers_of
 from .versions import INSTALL
 
 __all__ = ["SUPPORTED", "findings"]

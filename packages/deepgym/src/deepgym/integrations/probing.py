@@ -34,7 +34,7 @@ def answers_of(module: str, seconds: float = SECONDS) -> dict[str, Any] | str:
 
     The process has this one's modules, a folder of its own, no GPU and no part in a distributed run.
     """
-    with tempfile.TemporaryDirectory(prefix="deepgym-trl-") as folder:
+    with tempfile.TemporaryDirectory(prefix="deepgym-probe-") as folder:
         answers = Path(folder, "answers.json")
         said = Path(folder, "said")
         with said.open("wb") as output:
