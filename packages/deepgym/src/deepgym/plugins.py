@@ -33,7 +33,9 @@ Group = Literal["deepgym.providers", "deepgym.cli", "deepgym.checks"]
 #: Extras of ``deepgym`` that bring a provider: ``mode="docker"`` without it answers with its install line.
 PROVIDERS = ("daytona", "docker", "e2b", "modal")
 #: All extras of ``deepgym`` that bring a plugin.
-EXTRAS = (*PROVIDERS, "axolotl", "console", "harbor", "lmeval", "openrlhf", "ray", "trl", "verl")
+EXTRAS = (*PROVIDERS, "axolotl", "console", "harbor", "lm-eval", "openrlhf", "ray", "trl", "verl")
+#: Other spellings of a plugin's name.
+ALIASES = {"lmeval": "lm-eval"}
 
 
 class PluginError(DeepGymError):
@@ -73,6 +75,7 @@ def load(group: Group, name: str) -> object:
         UnknownPluginError: no installed distribution has it.
         PluginError: it can't be imported, or two distributions claim the name.
     """
+    name = ALIASES.get(name, name)
     found = [point for point in entry_points(group=group) if point.name == name]
     if not found:
         raise _unknown(group, name)

@@ -50,6 +50,7 @@ def findings(name: str | None = None) -> Iterator[tuple[str, Finding]]:
     if name is None:
         chosen = [LOCAL, *(known for known in plugins.names("deepgym.checks") if known != LOCAL)]
     else:
+        name = plugins.ALIASES.get(name, name)
         if name != LOCAL and name not in plugins.names("deepgym.checks"):
             plugins.load("deepgym.checks", name)
         chosen = [name]

@@ -29,6 +29,7 @@ class Commands(TyperGroup):
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
+        cmd_name = plugins.ALIASES.get(cmd_name, cmd_name)
         if cmd_name in plugins.names("deepgym.cli"):
             return _plugin(cmd_name)
         if cmd_name in plugins.EXTRAS:
