@@ -13,9 +13,10 @@ from functools import lru_cache
 
 from deepgym.environments.plain import parsed
 
-__all__ = ["complete", "head"]
+__all__ = ["STRING", "Line", "complete", "defined_at", "first_line_stripped", "head", "read_lines", "shifted"]
 
-_STRING = re.compile(
+#: A string, closed or not, or a comment.
+STRING = re.compile(
     # Every branch can end at the end of the text, so that none ever backtracks.
     r"'''(?:[^\\']+|\\(?:.|\Z)|'(?!''))*(?:'''|\Z)"
     r'|"""(?:[^\\"]+|\\(?:.|\Z)|"(?!""))*(?:"""|\Z)'
@@ -42,11 +43,13 @@ class _Prefix:
         """All of it, the body at another indentation."""
         if indent == self.indent or not self.signature:
             return self.head + self.signature + self.body
-        return self.head + self.signature + _shifted(_lines(self.body), indent, len(self.indent))
+        return self.head + self.signature + shifted(read_lines(self.body), indent, len(self.indent))
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
+    """One line of an answer, its newline included."""
+
     text: str
     indent: str
     code: bool
@@ -67,10 +70,10 @@ def complete(answer: str, prefix: str, entry_point: str | None) -> str:
     if entry_point is None:
         return _ended(prefix) + answer
     parts = _split(prefix, entry_point)
-    lines = _lines(answer)
-    margin = _defined_at(lines, entry_point)
+    lines = read_lines(answer)
+    margin = defined_at(lines, entry_point)
     if margin is not None:
-        return _with_head(parts.head, _shifted(lines, "", len(margin)))
+        return _with_head(parts.head, shifted(lines, "", len(margin)))
     return _with_body(parts, lines)
 
 
@@ -109,7 +112,8 @@ def _ended(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def _lines(text: str) -> list[_Line]:
+def read_lines(text: str) -> list[Line]:
+    """The lines of ``text``, in linear time; joined they are ``text`` again."""
     rows = re.split(r"(?<=\n)", text)
     starts, at = [], 0
     for row in rows:
@@ -120,14 +124,14 @@ def _lines(text: str) -> list[_Line]:
     for index, row in enumerate(rows):
         bare = row.lstrip(" \t\f")
         code = not inside[index] and bool(bare.strip()) and not bare.startswith("#")
-        out.append(_Line(row, row[: len(row) - len(bare)], code, inside[index]))
+        out.append(Line(row, row[: len(row) - len(bare)], code, inside[index]))
     return out
 
 
 def _inside_strings(text: str, starts: list[int]) -> list[bool]:
     inside = [False] * len(starts)
     row = 0
-    for match in _STRING.finditer(text):
+    for match in STRING.finditer(text):
         while row < len(starts) and starts[row] <= match.start():
             row += 1
         while row < len(starts) and starts[row] < match.end():
@@ -136,7 +140,7 @@ def _inside_strings(text: str, starts: list[int]) -> list[bool]:
     return inside
 
 
-def _defined_at(lines: list[_Line], entry_point: str) -> str | None:
+def defined_at(lines: list[Line], entry_point: str) -> str | None:
     """Indentation of the answer's outermost code if ``entry_point`` is defined there."""
     code = [line for line in lines if line.code]
     if not code:
@@ -153,7 +157,7 @@ def _defined_at(lines: list[_Line], entry_point: str) -> str | None:
     return None
 
 
-def _shifted(lines: list[_Line], add: str, drop: int = 0) -> str:
+def shifted(lines: list[Line], add: str, drop: int = 0) -> str:
     """The lines with ``drop`` columns removed and ``add`` put before code; text in strings is kept."""
     if not add and not drop:
         return "".join(line.text for line in lines)
@@ -170,7 +174,7 @@ def _with_head(head: str, code: str) -> str:
     """``head`` before ``code``, but after the ``__future__`` imports, which must come first."""
     if not head.strip():
         return code
-    lines = _lines(code)
+    lines = read_lines(code)
     last = -1
     for index, line in enumerate(lines):
         if index > last and line.code and not line.indent and _FUTURE.match(line.text):
@@ -182,20 +186,20 @@ def _with_head(head: str, code: str) -> str:
     return (_ended(before) if before else "") + _ended(head) + after
 
 
-def _with_body(parts: _Prefix, lines: list[_Line]) -> str:
+def _with_body(parts: _Prefix, lines: list[Line]) -> str:
     code = [line for line in lines if line.code]
     if not code or code[0].indent or not parts.signature:
         indent = code[0].indent if code else parts.indent
         return parts.opened(indent) + "".join(line.text for line in lines)
     rest = code[1:]
-    if _first_line_stripped(code[0], rest):
+    if first_line_stripped(code[0], rest):
         indent = min((line.indent for line in rest), key=len)
         start = lines.index(code[0])
         return parts.opened(indent) + indent + "".join(line.text for line in lines[start:])
-    return parts.opened(parts.indent) + _shifted(lines, parts.indent)
+    return parts.opened(parts.indent) + shifted(lines, parts.indent)
 
 
-def _first_line_stripped(first: _Line, rest: list[_Line]) -> bool:
+def first_line_stripped(first: Line, rest: list[Line]) -> bool:
     """Whether only the first line of an indented body lost its indentation (``text.strip()`` does that)."""
     if not rest or any(not line.indent for line in rest):
         return False
