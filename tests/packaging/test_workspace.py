@@ -7,6 +7,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from deepgym import plugins
+
 if TYPE_CHECKING:
     from conftest import Workspace
 
@@ -40,7 +42,8 @@ def test_every_package_pins_its_siblings_to_the_one_version(workspace: Workspace
 
 def test_every_plugin_depends_on_the_core(workspace: Workspace) -> None:
     for plugin in workspace.plugins:
-        assert f"deepgym=={workspace.core.project['version']}" in plugin.project["dependencies"]
+        needed = {r.name: str(r.specifier) for r in map(Requirement, plugin.project["dependencies"])}
+        assert needed["deepgym"] == f"=={workspace.core.project['version']}"
 
 
 def test_every_plugin_has_its_extra_its_check_and_its_page(workspace: Workspace) -> None:
@@ -48,6 +51,8 @@ def test_every_plugin_has_its_extra_its_check_and_its_page(workspace: Workspace)
     pages = {page.stem for page in workspace.root.glob("docs/**/*.md")}
     for plugin in workspace.plugins:
         name = plugin.project["name"].removeprefix("deepgym-")
+        assert extras[name] == [f"{plugin.project['name']}=={plugin.project['version']}"]
+        name = plugins.ALIASES.get(name, name)
         assert extras[name] == [f"{plugin.project['name']}=={plugin.project['version']}"]
         assert name in plugin.project["entry-points"]["deepgym.checks"]
         assert name in pages
