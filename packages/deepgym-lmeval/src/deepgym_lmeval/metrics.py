@@ -84,7 +84,7 @@ class Breakdown:
         if runs - none < SHARE * runs:
             logger.error(
                 "%s: ONLY %d of %d runs (%.1f %%) were judged, and the scores are of these alone. The others "
-                "have no verdict, by no fault of the answers: %s. To judge them again: deepgym lm-eval regrade",
+                "have no verdict, by no fault of the answers: %s. Judge them again: deepgym lm-eval regrade",
                 self._task,
                 runs - none,
                 runs,

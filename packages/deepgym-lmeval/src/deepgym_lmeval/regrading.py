@@ -17,7 +17,7 @@ from .graded import Graded
 from .grading import Grader
 from .known import Given, Known
 from .metrics import PASS, SCORE, VERDICT, Breakdown, of_document, pass_at
-from .samples import Sample
+from .samples import Sample, SamplesError
 
 if TYPE_CHECKING:
     from deepgym import DeepGym
@@ -167,7 +167,7 @@ class _Log:
             return None
         try:
             logs.write(self.out, self._rows())
-        except logs.SamplesError as error:
+        except SamplesError as error:
             logger.error("%s; the grades are lost, the numbers aren't", error)
             return None
         return self.out
