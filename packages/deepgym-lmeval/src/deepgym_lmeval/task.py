@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 #: Behind the comma of each metric's key in lm-eval's results.
 FILTER = "deepgym"
+#: Before, lm-eval asks for the configuration before it evaluates.
+_DUMPED_LAST_FROM = (0, 4, 12)
 #: Raised when scores of one and the same model would change.
 _VERSION = 1.0
 #: Room for a solution with its explanation; a model of 2,048 tokens still has some for the prompt.
@@ -50,8 +52,9 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
         k: Of pass@k; by default the number of repeats, if it is more than one.
 
     Raises:
-        ValueError, UnknownNameError, InvalidEnvironmentError, MissingPackageError: there are no such
-            environments; the message has the remedy.
+        UnknownNameError, InvalidEnvironmentError, MissingPackageError: there are no such environments; the
+            message has the remedy.
+        ValueError: there is no environment at all, or examples are asked for, of which there are none.
     """
 
     def __init__(
@@ -69,13 +72,19 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
             environments = environments_of(name, metadata.get("mbpp") or os.environ.get("DEEPGYM_MBPP"))
         if not environments:
             raise ValueError(f"{config.get('task')}: no environment, so no document")
+        if examples := config.get("num_fewshot"):
+            raise ValueError(
+                f"{config.get('task')}: num_fewshot={examples}, but documents hold no answers to show"
+            )
         self.environments = {environment.name: environment for environment in environments}
         self._grader = shared_grader() if grader is None else grader
         self._chat, self._ranks, self._only_predicts = False, 1, False
         repeats = config.get("repeats", 1)
         self._k = (k or repeats) if repeats > 1 else None
-        config["metadata"] = {"version": _VERSION, **(config.get("metadata") or {})}
-        super().__init__(config={**_defaults(metric_names(self._k), repeats), **config})
+        defaults = _defaults(metric_names(self._k), repeats)
+        for name in ("generation_kwargs", "metadata"):
+            config[name] = {**defaults[name], **(config.get(name) or {})}
+        super().__init__(config={**defaults, **config})
         self._filters = [FilterEnsemble(name=FILTER, filters=[lambda: _Grading(self)])]
         self._breakdown = Breakdown(self.task_name, repeats)
         self._aggregation_list[JUDGED] = sum
@@ -105,6 +114,7 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
         """
         self._chat = bool(options.get("apply_chat_template"))
         self._ranks = int(options.get("world_size") or 1)
+        self._breakdown.found = None
         for name in (SCORE, PASS, *([pass_at(self._k)] if self._k else [])):
             if self._ranks > 1 and name in self._aggregation_list:
                 self._aggregation_list[name] = JudgedMean()
@@ -150,7 +160,7 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
     def dump_config(self) -> dict[str, Any]:
         """lm-eval's configuration of the task, with how many runs were judged once that is known."""
         dumped: dict[str, Any] = super().dump_config()
-        if self._breakdown.found is not None:
+        if self._breakdown.found is not None and numbers(installed() or "") >= _DUMPED_LAST_FROM:
             dumped["metadata"] = {**(dumped.get("metadata") or {}), "deepgym": self._breakdown.found}
         return dumped
 
@@ -228,6 +238,7 @@ def _defaults(metrics: Sequence[str], repeats: int) -> dict[str, Any]:
             {"metric": name, "aggregation": "mean", "higher_is_better": name != NO_VERDICT}
             for name in metrics
         ],
+        "metadata": {"version": _VERSION},
         "generation_kwargs": {"until": [], "max_gen_toks": _MAX_GEN_TOKS, **sampled},
     }
 
