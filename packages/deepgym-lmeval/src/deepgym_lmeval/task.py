@@ -24,6 +24,7 @@ from .graded import Graded
 from .grading import Grader
 from .metrics import JUDGED, NO_VERDICT, PASS, SCORE, VERDICT, Breakdown, metric_names, of_document, pass_at
 from .names import TEMPERATURE, environments_of
+from .ranks import on_any_rank
 from .versions import installed, numbers
 
 __all__ = ["FILTER", "DeepGymTask", "JudgedMean", "group_metrics", "shared_grader"]
@@ -79,6 +80,7 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
         self.environments = {environment.name: environment for environment in environments}
         self._grader = shared_grader() if grader is None else grader
         self._chat, self._ranks, self._only_predicts = False, 1, False
+        self._known: set[str] = set()
         repeats = config.get("repeats", 1)
         self._k = (k or repeats) if repeats > 1 else None
         defaults = _defaults(metric_names(self._k), repeats)
@@ -155,7 +157,8 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
         if self._only_predicts:
             found: dict[str, Any] = super().process_results(doc, results)
             return found
-        return of_document(results[0], self._k, every_key=self._ranks > 1)
+        found = of_document(results[0], self._k, every_key=self._ranks > 1)
+        return {name: value for name, value in found.items() if name in self._known}
 
     def dump_config(self) -> dict[str, Any]:
         """lm-eval's configuration of the task, with how many runs were judged once that is known."""
@@ -177,14 +180,17 @@ class DeepGymTask(ConfigurableTask):  # type: ignore[misc]
             environment = self.environments[doc["task_id"]]
             pairs += [(environment, code_of(environment, str(text), self._chat)) for text in said]
         runs = iter(self._grader.grade(pairs, self.task_name))
-        return [[next(runs) for _ in said] for said in kept]
+        graded = [[next(runs) for _ in said] for said in kept]
+        names = {name for document in graded for name in of_document(document, self._k)}
+        self._known = on_any_rank(names, metric_names(self._k), self._ranks)
+        return graded
 
 
 class JudgedMean:
     """lm-eval's ``mean`` of what was judged, for the gathered values of several ranks.
 
     ``None`` is dropped from the list itself, because lm-eval computes the standard error of ``mean`` from it
-    next; so this counts as ``mean`` where it looks that up. ``nan`` if nothing was judged on any rank.
+    next; so this counts as ``mean`` where it looks that up. ``nan`` if nothing is left.
     """
 
     def __call__(self, values: list[float | None]) -> float:
