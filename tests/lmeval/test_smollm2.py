@@ -29,7 +29,7 @@ pytestmark = [
 
 TASK = "deepgym_humaneval"
 DOCUMENTS = 4
-TOKENS = 64
+TOKENS = 40
 
 
 @pytest.fixture(scope="module")

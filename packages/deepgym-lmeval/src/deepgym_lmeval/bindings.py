@@ -15,8 +15,8 @@ _USE = re.compile(rf"(?<![\w.])({_NAME})(?!\w|[ \t]*=(?!=))")
 _TARGETS = rf"(?:[(\[][ \t]*)?(\*?{_NAME}(?:[ \t]*,[ \t]*\*?{_NAME})*)(?:[ \t]*,)?(?:[ \t]*[)\]])?[ \t]*"
 _ASSIGN = re.compile(rf"{_TARGETS}(?::[^=\n]*)?=(?!=)")
 _AUGMENT = r"(?:[-+*/%&|^@]|//|\*\*|<<|>>)"
+_TARGET = re.compile(rf"^[ \t\f]*{_TARGETS}(?::[^=\n]*)?{_AUGMENT}?=(?!=)", re.MULTILINE)
 _BINDS = (
-    re.compile(rf"^[ \t\f]*{_TARGETS}(?::[^=\n]*)?{_AUGMENT}?=(?!=)", re.MULTILINE),
     # Bounded, so that a line of many "for" without "in" stays linear.
     re.compile(r"\bfor\b([\w \t,()*\[\]]{1,200}?)\bin\b"),
     re.compile(rf"\bas[ \t]+\(?({_NAME})"),
@@ -37,18 +37,24 @@ def used(bare: str) -> set[str]:
     return set(_USE.findall(bare))
 
 
-def bound(bare: str) -> set[str]:
-    """Names that the code, as a function's body, has as its own: assigned, imported, parameters."""
+def bound(bare: str, statements: str | None = None) -> set[str]:
+    """Names that the code, as a function's body, has as its own: assigned, imported, parameters.
+
+    ``statements`` are its lines on which a statement begins, if a line that only looks like an
+    assignment (``key=key`` in a call) isn't to count.
+    """
     names = set(imported(bare))
+    found = _TARGET.findall(bare if statements is None else statements)
     for pattern in _BINDS:
-        for found in pattern.findall(bare):
-            names.update(re.findall(_NAME, found))
+        found += pattern.findall(bare)
+    for targets in found:
+        names.update(re.findall(_NAME, targets))
     for match in _DEF.finditer(bare):
         names.update(_parameters(bare[match.end() : match.end() + _PARAMETERS]))
-    for found in _LAMBDA.findall(bare):
-        names.update(_parameters(found))
-    for found in _GLOBAL.findall(bare):
-        names.difference_update(re.findall(_NAME, found))
+    for parameters in _LAMBDA.findall(bare):
+        names.update(_parameters(parameters))
+    for targets in _GLOBAL.findall(bare):
+        names.difference_update(re.findall(_NAME, targets))
     return names
 
 

@@ -29,7 +29,7 @@ __all__ = ["code", "prompt", "stops"]
 _AFTER_A_BODY = ("\nif __name__", "\nprint(", "\nassert ")
 _AFTER_A_FENCE = ("\n```",)
 _CLOSES = re.compile(r"[ ]{0,3}`{3,}\s*\Z")
-_END = r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</s>|<(?:eos|end_of_turn)>(?=[ \t]*$)"
+_END = r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|<(?:/s|eos|end_of_turn)>(?=[ \t]*$)"
 _END_TOKEN = re.compile(_END, re.MULTILINE)
 _STRING_OR_END = re.compile(rf"{STRING.pattern}|{_END}", re.DOTALL | re.MULTILINE)
 _INDENT = "    "
@@ -59,6 +59,10 @@ def code(environment: Environment, text: str) -> str:
     said = _shortened(strip_reasoning(text.replace("\r\n", "\n").replace("\r", "\n")))
     lines = read_lines(said)
     fence = first_fence(lines)
+    if fence is not None and environment.language == "python" and _is_shut(lines, fence):
+        said = "".join(line.text for line in lines[fence + 1 :])
+        lines = read_lines(said)
+        fence = first_fence(lines)
     if fence is not None:
         if _opens(environment, lines, fence):
             return extract_code(said)
@@ -92,6 +96,14 @@ def _shortened(text: str) -> str:
     return strip_end_tokens(text)
 
 
+def _is_shut(lines: list[Line], fence: int) -> bool:
+    """Whether the text begins with the end of a block that it takes the prompt to have opened."""
+    if any(line.code for line in lines[:fence]) or not _CLOSES.match(lines[fence].text):
+        return False
+    below = next((line for line in lines[fence + 1 :] if line.code), None)
+    return below is not None and not looks_like_code(below.text)
+
+
 def _opens(environment: Environment, lines: list[Line], fence: int) -> bool:
     """Whether the first fence opens a block of the text's own, and isn't where the answer ends."""
     before = next((line for line in lines[:fence] if line.code), None)
@@ -116,7 +128,7 @@ def _function(text: str, entry_point: str, prefix: str) -> str:
         if margin is None:
             return _body(first.text, pieces[1:], entry_point, prefix)
         pieces = read(shifted(first.lines, "", len(margin))) + pieces[1:]
-    elif entry_point not in first.defines():
+    else:
         statement, *inner = first.statements
         if first_line_stripped(statement, inner):
             indent = min((line.indent for line in inner), key=len)
@@ -140,9 +152,8 @@ def _at_the_margin(pieces: list[Piece], entry_point: str, prefix: str) -> str:
 
 def _body(body: str, below: list[Piece], entry_point: str, prefix: str) -> str:
     """An indented body, and of what is below it the definitions that it uses."""
-    bare = bare_text(body)[0]
     own = bound(bare_text(prefix)[0]) | {entry_point}
-    needs = Piece(bare_lines=[bare]).needs()
+    needs = {name for piece in read(body) for name in piece.needs()}
     return _joined([body, *(piece.text for piece in _needed(needs, own, below))])
 
 

@@ -51,6 +51,7 @@ class Piece:
     bare_lines: list[str] = field(default_factory=list)
     statements: list[Line] = field(default_factory=list)
     """Those lines on which a statement begins, at any indentation."""
+    bare_statements: list[str] = field(default_factory=list)
     kind: str = ""
     """``body`` (it begins indented), ``definition``, ``import``, ``assignment``, ``return``, ``test`` (what
     only tries or prints), ``statement``, or ``prose``. A decorator above nothing stays a ``decorator``."""
@@ -81,7 +82,7 @@ class Piece:
 
     def needs(self) -> set[str]:
         """Names that it uses and doesn't bind itself."""
-        return used(self.bare) - bound(self.bare)
+        return used(self.bare) - bound(self.bare, "".join(self.bare_statements))
 
 
 def looks_like_code(line: str) -> bool:
@@ -124,6 +125,7 @@ def read(text: str) -> list[Piece]:
         if statement:
             begun = True
             piece.statements.append(line)
+            piece.bare_statements.append(plain)
             if piece.kind in ("", "decorator"):
                 _name(piece, line, plain)
         depth = max(0, depth + sum(map(plain.count, "([{")) - sum(map(plain.count, ")]}")))
