@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("lm_eval")
 
+# Before a model of ours: lm-eval 0.4.10 looks for its own only while there is none.
+import lm_eval.models  # noqa: F401
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
