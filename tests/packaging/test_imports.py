@@ -17,11 +17,24 @@ SHARED = {"deepgym.sandboxed", "deepgym.sandboxed.values", "deepgym.sandboxed.wi
 HEAVY = {"fastapi", "markdown_it", "matplotlib", "numpy", "ray", "rich", "tenacity", "torch", "typer"}
 
 #: What an adapter works beside and never brings.
-TRAINERS = {"accelerate", "axolotl", "datasets", "lm_eval", "tokenizers", "torch", "transformers", "trl"}
+TRAINERS = {
+    "accelerate",
+    "axolotl",
+    "datasets",
+    "lm_eval",
+    "openrlhf",
+    "ray",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "trl",
+    "vllm",
+}
 SUBCLASSING = {
     "deepgym_axolotl/plugin.py": {"axolotl"},
     "deepgym_axolotl/trainers.py": {"axolotl"},
     "deepgym_lmeval/task.py": {"lm_eval"},
+    "deepgym_openrlhf/agent.py": {"openrlhf"},
     "deepgym_trl/callbacks.py": {"transformers"},
     "deepgym_trl/trainers.py": {"trl"},
 }
@@ -110,7 +123,16 @@ def test_the_core_imports_without_the_modules_that_only_unix_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["deepgym_axolotl", "deepgym_lmeval", "deepgym_trl", "deepgym_trl.rewards", "deepgym_trl.envs"]
+    "name",
+    [
+        "deepgym_axolotl",
+        "deepgym_lmeval",
+        "deepgym_openrlhf",
+        "deepgym_openrlhf.reward_file",
+        "deepgym_trl",
+        "deepgym_trl.rewards",
+        "deepgym_trl.envs",
+    ],
 )
 def test_an_adapter_imports_without_its_trainer_and_without_the_modules_that_only_unix_has(name: str) -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT, name], capture_output=True, text=True)
