@@ -14,7 +14,9 @@ import nox
 ROOT = Path(__file__).parent
 CORE = "packages/deepgym"
 #: The adapters, which no trainer comes with.
-ADAPTERS = tuple(word for name in ("axolotl", "lmeval", "trl") for word in ("-e", f"packages/deepgym-{name}"))
+ADAPTERS = tuple(
+    word for name in ("axolotl", "lmeval", "openrlhf", "trl") for word in ("-e", f"packages/deepgym-{name}")
+)
 # Many tests wait for a limit, so more workers than cores are worth it.
 SPREAD = ("-n", "4")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
@@ -42,9 +44,16 @@ TORCH = "torch==2.13.0"
 #: Every TRL that is tested, and those of the gate: the first that masks `None`, and the newest.
 TRL = ("1.6.0", "1.9.2", "1.13.0", "1.14.2", "1.16.0")
 #: Of the trainers' tests those that need no trainer: they run on every Python.
-BARE = ("tests/trl/bare", "tests/axolotl/bare", "tests/lmeval/bare")
+BARE = ("tests/trl/bare", "tests/axolotl/bare", "tests/lmeval/bare", "tests/openrlhf/bare")
 #: Every lm-eval that is tested, and those of the gate: the first and the newest.
 LM_EVAL = ("0.4.10", "0.4.11", "0.4.12", "0.4.13")
+#: Every OpenRLHF whose client is tried against the endpoint, and those of the gate: the first and the newest.
+OPENRLHF = ("0.9.1", "0.10.1", "0.10.4", "0.11.0", "0.11.2")
+#: Of its tests those that need its client alone.
+CLIENT = (
+    "tests/openrlhf",
+    *(f"--ignore=tests/openrlhf/{name}" for name in ("bare", "test_training.py", "test_downstream.py")),
+)
 #: The newest Axolotl that runs on Python 3.11, where PyTorch has a build without CUDA.
 AXOLOTL = "axolotl==0.19.0"
 #: Models this small train faster on one thread.
@@ -229,6 +238,56 @@ def lmeval(session: nox.Session, version: str) -> None:
 def full_lmeval(session: nox.Session, version: str) -> None:
     """The same with the versions of lm-eval between."""
     _lmeval(session, version)
+
+
+def _openrlhf(session: nox.Session, version: str) -> None:
+    session.install(
+        *_tools("test"), "-e", f"{CORE}[humaneval]", "-e", "packages/deepgym-openrlhf", "aiohttp>=3.9"
+    )
+    # Its client needs nothing else, and the rest of it not even an installer without CUDA.
+    session.install("--no-deps", f"openrlhf=={version}")
+    session.run("pytest", *(session.posargs or [*SPREAD, *CLIENT]), env=TRAINING)
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", [OPENRLHF[0], OPENRLHF[-1]])
+def openrlhf(session: nox.Session, version: str) -> None:
+    """OpenRLHF's own client against the served endpoint, without torch."""
+    _openrlhf(session, version)
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", OPENRLHF[1:-1])
+def full_openrlhf(session: nox.Session, version: str) -> None:
+    """The same with the versions of OpenRLHF between."""
+    _openrlhf(session, version)
+
+
+def _openrlhf_training(session: nox.Session, *tests: str) -> None:
+    session.install(TORCH, "ninja", "setuptools", "wheel")
+    # What OpenRLHF imports; its metadata has packages too that can't be built without CUDA.
+    trainer = ["aiohttp", "datasets", "einops", "peft", "pillow", "pylatexenc", "torchdata"]
+    trainer += ["ray[default]==2.55.0", "transformers==5.15.0"]
+    ours = ("-e", f"{CORE}[humaneval]", "-e", "packages/deepgym-openrlhf")
+    session.install(*_tools("test"), *ours, *trainer)
+    # Its set-up looks for torch; its operators are built when they are used.
+    session.install("--no-build-isolation", "deepspeed==0.19.6", env={"DS_BUILD_OPS": "0"})
+    session.install("--no-deps", f"openrlhf=={OPENRLHF[-1]}")
+    built = {"TORCH_EXTENSIONS_DIR": str(Path(session.create_tmp()) / "extensions")}
+    session.run("pytest", *(session.posargs or tests), env=TRAINING | built)
+
+
+@nox.session(python=TRAINED_ON)
+def openrlhf_training(session: nox.Session) -> None:
+    """OpenRLHF's own command trains on the CPU, with Ray and DeepSpeed, a fifth of the samples lost."""
+    tests = ("tests/openrlhf/test_training.py", "tests/openrlhf/test_downstream.py")
+    _openrlhf_training(session, *tests, "-k", "not filtered")
+
+
+@nox.session(python=TRAINED_ON)
+def full_openrlhf_training(session: nox.Session) -> None:
+    """The same with dynamic filtering."""
+    _openrlhf_training(session, "tests/openrlhf/test_training.py", "-k", "filtered")
 
 
 @nox.session
