@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
+
+class TokensPrompt(dict[str, Any]):
+    pass
