@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from deepgym.cli.outcome import UsageError
 from deepgym.plugins import Finding
 
 from .asking import Answer, Asked, body, request
+from .wire import PAUSE
 
 if TYPE_CHECKING:
     from deepgym.environments import Environment
@@ -25,6 +27,7 @@ _PATIENCE = 0.5
 #: A start that outlasts it.
 _SLOW = "import time\ntime.sleep(1.5)\n"
 _REATTACHED = re.compile(r"^deepgym_reattached_requests_total (\d+)", re.MULTILINE)
+_LEFT = re.compile(r"^deepgym_left_requests (\d+)", re.MULTILINE)
 _RUNS_ON = "the training run goes on"
 _ENDS = "OpenRLHF would send this five times, and then the training run would end"
 
@@ -172,13 +175,15 @@ class Inspection:
         """An attempt whose client closes the connection and sends the same again."""
         assert self.env is not None
         sample = self._sample(f"```python\n{_SLOW}{self.env.reference}\n```")
-        before = self._reattached()
+        before, held = self._counted(_REATTACHED), self._counted(_LEFT)
         try:
             left = self.asked.leave(body(sample), _PATIENCE)
         except OSError as error:
             raise Failed(f"{type(error).__name__}: {error}") from error
+        if left and held is not None:
+            self._wait_for_more(_LEFT, held)
         self._expect(self.asked.post(body(sample)), [1.0])
-        after = self._reattached()
+        after = self._counted(_REATTACHED)
         if not left or before is None or after is None:
             return "answered"
         return "it got the reward of the run that had begun" if after > before else "answered; graded anew"
@@ -226,9 +231,15 @@ class Inspection:
             raise Failed(f"{_why(answer)}: {_ENDS}")
         return answer.data if isinstance(answer.data, dict) else {}
 
-    def _reattached(self) -> int | None:
-        found = _REATTACHED.search(self.asked.get("/metrics").text)
+    def _counted(self, name: re.Pattern[str]) -> int | None:
+        found = name.search(self.asked.get("/metrics").text)
         return None if found is None else int(found[1])
+
+    def _wait_for_more(self, name: re.Pattern[str], than: int) -> None:
+        """Wait until the endpoint has seen a closed connection. The trainer waits for ``PAUSE`` seconds."""
+        until = time.monotonic() + 10 * PAUSE
+        while (self._counted(name) or 0) <= than and time.monotonic() < until:
+            time.sleep(PAUSE / 20)
 
 
 def shape(answer: Answer, count: int) -> dict[str, Any]:
