@@ -108,7 +108,8 @@ def groups_of(pid: int) -> list[str]:
 def inside(pool_of: Any) -> list[int]:
     """Pids of everything that a pool has started and that lives."""
     found = [pool_of.manager.process.pid] if pool_of.manager else []
-    for slot in pool_of.slots.values():
+    # A copy: another thread may be adding a slot just now.
+    for slot in list(pool_of.slots.values()):
         for zygote in (slot.solution, slot.verifier):
             if zygote is not None:
                 found += [pid_of(zygote), *children(zygote)]
