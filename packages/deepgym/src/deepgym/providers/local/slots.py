@@ -87,9 +87,10 @@ class HostSlots:
 
     def forget(self) -> None:
         """Close the lock files without unlocking for whoever else shares them."""
-        for fd in self._files.values():
-            os.close(fd)
+        files = list(self._files.values())
         self._files.clear()
+        for fd in files:
+            os.close(fd)
         self._held.clear()
         self._waiting = 0
 
