@@ -23,9 +23,9 @@ import deepgym_openrlhf
 from deepgym import AsyncDeepGym
 from deepgym.contract.evidence import Phase
 from deepgym.environments import Case, Cases, Environment
+from deepgym.integrations.labels import Labels
 from deepgym.testing import Fault, FaultyProvider
 from deepgym.testing.fakes import FakeProvider
-from deepgym_openrlhf.labels import Labels
 from deepgym_openrlhf.reward_file import Judge
 from deepgym_openrlhf.settings import Settings
 

@@ -20,11 +20,11 @@ import deepgym_openrlhf
 from deepgym import AsyncDeepGym
 from deepgym.contract.evidence import Phase
 from deepgym.environments import Case, Cases, Environment
+from deepgym.integrations.labels import Labels
 from deepgym.testing import Fault, FaultyProvider
 from deepgym.testing.fakes import FakeProvider
 from deepgym_openrlhf import reward_file
 from deepgym_openrlhf.failure import DROPPED
-from deepgym_openrlhf.labels import Labels
 from deepgym_openrlhf.settings import Settings, SettingsError
 
 FILE = Path(deepgym_openrlhf.__file__).with_name("reward_file.py")

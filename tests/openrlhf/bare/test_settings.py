@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deepgym_openrlhf.labels import Labels
+from deepgym.integrations.labels import Labels
 from deepgym_openrlhf.settings import PREFIX, Settings, SettingsError
 
 #: A machine that does much else is no failure.

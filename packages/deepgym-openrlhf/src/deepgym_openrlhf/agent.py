@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
+from deepgym.integrations.labels import Envs, Labels
 from deepgym.integrations.reward import MaskedRate
 from deepgym_openrlhf.failure import DROPPED, InfraFailureScore, checked, waits
 from deepgym_openrlhf.grading import log_of
-from deepgym_openrlhf.labels import Envs, Labels
 from deepgym_openrlhf.settings import PREFIX, Settings
 
 if TYPE_CHECKING:

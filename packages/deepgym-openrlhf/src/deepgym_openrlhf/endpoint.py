@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
+from deepgym.integrations.labels import Envs, Labels
+
 from .access import checked_token, may_enter
 from .attempts import BUDGET, Attempts, Work
 from .failure import checked
 from .grading import Grading
-from .labels import Envs, Labels
 from .room import Claim, GoneError, Room, SlowError, TooLongError
 from .samples import Sample
 from .wire import MAX_BODY, BadRequestError, read

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeAlias
 
-__all__ = ["DROPPED", "InfraFailureScore", "checked", "plain", "waits"]
+__all__ = ["DROPPED", "InfraFailureScore", "checked", "waits"]
 
 InfraFailureScore: TypeAlias = float | Literal["group_mean", "drop_group", "unsafe_nan"]
 
@@ -43,8 +43,3 @@ def checked(score: object) -> InfraFailureScore:
 def waits(score: InfraFailureScore) -> bool:
     """Whether a sample without a verdict needs its siblings' scores."""
     return score in ("group_mean", "drop_group")
-
-
-def plain(text: str) -> str:
-    """The text for a log: what not every log can hold, such as half a surrogate pair, is written out."""
-    return text.encode("ascii", "backslashreplace").decode()[:1000]

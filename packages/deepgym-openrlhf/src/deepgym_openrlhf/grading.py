@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from deepgym.integrations.judging import least_deadline
+from deepgym.integrations.labels import Labels
 from deepgym.integrations.reward import MaskedRate
+from deepgym.integrations.runs import Runs, admits, plain
 from deepgym.models import RunResult
 
 from .attempts import BUDGET
-from .failure import DROPPED, InfraFailureScore, plain, waits
-from .labels import Labels
-from .runs import Runs, admits
+from .failure import DROPPED, InfraFailureScore, waits
 from .samples import Sample, sample_of
 from .siblings import Groups, Member
 from .tally import Tally

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from deepgym.integrations.labels import Envs
+
 from .endpoint import Endpoint, json_answer
-from .labels import Envs
 
 if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym

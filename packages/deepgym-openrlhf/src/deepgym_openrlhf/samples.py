@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from deepgym.environments import Environment
 from deepgym.extract import extract_code
+from deepgym.integrations.labels import Labels, UnknownLabelError
 from deepgym.running.batch import Item
 
-from .labels import Labels, UnknownLabelError
 from .responses import response_of
 from .wire import Query
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deepgym.exceptions import DeepGymError
+from deepgym.integrations.labels import Labels
 
 from .failure import InfraFailureScore, checked
-from .labels import Labels
 
 if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deepgym import load_environment, load_suite
 from deepgym.exceptions import InvalidEnvironmentError, UnknownNameError
-from deepgym_openrlhf.labels import Labels, UnknownLabelError
+from deepgym.integrations.labels import Labels, UnknownLabelError
 
 #: A machine that does much else is no failure.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

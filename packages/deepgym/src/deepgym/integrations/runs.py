@@ -17,12 +17,10 @@ from deepgym.models import RunResult
 from deepgym.running.batch import Item
 from deepgym.running.schedule import failure_of, unstarted
 
-from .failure import plain
-
 if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym
 
-__all__ = ["Runs", "admits"]
+__all__ = ["Runs", "admits", "plain"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +73,7 @@ class Runs:
             return run.result()
         if over:
             return judge(unstarted(item, "cancelled", "the client cancelled this run"))
-        why = "the endpoint gave this run up" if stop.done() else "the judge hangs"
+        why = "this run was given up" if stop.done() else "the judge hangs"
         logger.warning("a run has no verdict: %s", why)
         return judge(unstarted(item, "provider", why))
 
@@ -121,6 +119,11 @@ class Runs:
 def admits(item: Item, start_by: float) -> bool:
     """Whether a run that starts now, and its repetition, end in time."""
     return start_by - time.monotonic() >= least_deadline([item.env])
+
+
+def plain(text: str) -> str:
+    """The text for a log: what not every log can hold, such as half a surrogate pair, is written out."""
+    return text.encode("ascii", "backslashreplace").decode()[:1000]
 
 
 def _unstarted(item: Item) -> RunResult:

@@ -1,23 +1,38 @@
-"""Which environment a sample is for."""
+"""Which environment a sample is for, by what its row says."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from deepgym.environments import Environment, Suite, list_environments, load_environment, load_suite
+from deepgym.environments import (
+    Environment,
+    MultiTurnEnvironment,
+    Suite,
+    list_environments,
+    list_multi_turn_environments,
+    load_environment,
+    load_suite,
+)
+from deepgym.environments.registry import load_task
 from deepgym.environments.suites import list_suites
 from deepgym.exceptions import DeepGymError
 
-__all__ = ["Envs", "Labels", "UnknownLabelError"]
+__all__ = ["Envs", "Labels", "Task", "TaskEnvs", "TaskLabels", "UnknownLabelError"]
+
+#: What an answer is graded by, or an agent works in.
+Task: TypeAlias = "Environment | MultiTurnEnvironment"
 
 #: An environment, its name or folder; a suite, its name or JSONL file; several; ``None``: any built-in one.
 Envs: TypeAlias = (
     "Environment | str | os.PathLike[str] | Suite | Iterable[Environment | str | os.PathLike[str]] | None"
 )
+#: The same with environments that an agent works on in steps among them.
+TaskEnvs: TypeAlias = "Envs | MultiTurnEnvironment | Iterable[Task | str | os.PathLike[str]]"
+_Env = TypeVar("_Env", Environment, Task)
 #: Where an object names its environment.
 _KEYS = ("env", "env_id", "environment", "task_id")
 
@@ -26,27 +41,18 @@ _HUMANEVAL = re.compile(r"humaneval/[0-9]{1,3}", re.IGNORECASE | re.ASCII)
 
 
 class UnknownLabelError(DeepGymError, LookupError):
-    """A label that names no environment of this endpoint; the message has the label and what is known."""
+    """A label that names no known environment; the message has the label and what is known."""
 
 
-class Labels:
-    """Finds a sample's environment by the endpoint's ``envs`` and the sample's label.
-
-    With one environment every sample is for it, whatever its label says. With several, or none given, a label
-    names one: as text, or in an object's (or a JSON text's) ``env``, ``env_id``, ``environment`` or
-    ``task_id``.
-
-    Raises:
-        UnknownNameError, InvalidEnvironmentError: there is no such environment.
-        ValueError: no environment at all, or two of one name.
-    """
-
-    def __init__(self, envs: Envs) -> None:
-        self._only: Environment | None = None
-        self._known: dict[str, Environment] | None = None
+class _Chosen(Generic[_Env]):
+    def __init__(self, envs: object, owner: str, load: Callable[[Any], _Env], builtin: list[str]) -> None:
+        self._owner, self._builtin = owner, builtin
+        self._load: Callable[[Any], _Env] = load
+        self._only: _Env | None = None
+        self._known: dict[str, _Env] | None = None
         if envs is None:
             return
-        found = _all(envs)
+        found: list[_Env] = _all(envs, load)
         self._known = {env.name: env for env in found}
         if not found or len(self._known) != len(found):
             raise ValueError("envs: at least one environment is needed, and each needs a name of its own")
@@ -54,13 +60,13 @@ class Labels:
             self._only = found[0]
 
     @property
-    def declared(self) -> tuple[Environment, ...]:
+    def declared(self) -> tuple[_Env, ...]:
         """The environments that are known beforehand; none if labels may name any."""
         if self._only is not None:
             return (self._only,)
         return tuple((self._known or {}).values())
 
-    def environment(self, label: object) -> Environment:
+    def environment(self, label: object) -> _Env:
         """The environment for ``label``.
 
         Raises:
@@ -78,33 +84,56 @@ class Labels:
             raise UnknownLabelError(f"the label names {_shown(name)}; {self._hint()}")
         return found
 
-    def _built_in(self, name: str) -> Environment:
+    def _built_in(self, name: str) -> _Env:
         # A label may come from anywhere, so none is ever taken for a folder.
         name = _own_name(name)
-        if name not in list_environments() and not _HUMANEVAL.fullmatch(name):
+        if name not in self._builtin and not _HUMANEVAL.fullmatch(name):
             raise UnknownLabelError(f"the label names {_shown(name)}, which isn't built in; {self._hint()}")
         try:
-            return load_environment(name)
+            return self._load(name)
         except DeepGymError as error:
             raise UnknownLabelError(f"the label names {_shown(name)}: {error}") from error
 
     def _hint(self) -> str:
         known = list(self._known or ())
         if not known:
-            return "give the endpoint an environment, or put its name into the label"
+            return f"give {self._owner} an environment, or put its name into the label"
         more = f" and {len(known) - 5} more" if len(known) > 5 else ""
-        return f"this endpoint has {', '.join(known[:5])}{more}"
+        return f"{self._owner} has {', '.join(known[:5])}{more}"
 
 
-def _all(envs: Environment | str | os.PathLike[str] | Iterable[Any]) -> list[Environment]:
-    if isinstance(envs, Environment):
-        return [envs]
+class Labels(_Chosen[Environment]):
+    """Finds a sample's environment by ``envs`` and the sample's label.
+
+    With one environment every sample is for it, whatever its label says. With several, or none given, a label
+    names one: as text, or in an object's (or a JSON text's) ``env``, ``env_id``, ``environment`` or
+    ``task_id``. ``owner`` is who has the environments, for messages.
+
+    Raises:
+        UnknownNameError, InvalidEnvironmentError: there is no such environment.
+        ValueError: no environment at all, or two of one name.
+    """
+
+    def __init__(self, envs: Envs, owner: str = "this endpoint") -> None:
+        super().__init__(envs, owner, load_environment, list_environments())
+
+
+class TaskLabels(_Chosen[Task]):
+    """``Labels`` whose environments may be ones that an agent works on in steps."""
+
+    def __init__(self, envs: TaskEnvs, owner: str) -> None:
+        super().__init__(envs, owner, load_task, [*list_environments(), *list_multi_turn_environments()])
+
+
+def _all(envs: Any, load: Callable[[Any], _Env]) -> list[_Env]:
+    if isinstance(envs, (Environment, MultiTurnEnvironment)):
+        return [envs]  # type: ignore[list-item]
     if not isinstance(envs, (str, os.PathLike)):
-        return [one for env in envs for one in _all(env)]
+        return [one for env in envs for one in _all(env, load)]
     text = os.fspath(envs)
     if text in list_suites() or text.endswith((".jsonl", ".jsonl.gz")):
         return list(load_suite(envs))
-    return [load_environment(envs)]
+    return [load(envs)]
 
 
 def _own_name(name: str) -> str:
