@@ -7,11 +7,12 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from deepgym.integrations.episodes import grading_seconds
 from deepgym.models import RunResult
 from deepgym.running.schedule import failure_of
 
 from .episodes_calls import Pending
-from .episodes_play import Episode, grading_seconds
+from .episodes_play import Episode
 
 __all__ = ["grade_all"]
 

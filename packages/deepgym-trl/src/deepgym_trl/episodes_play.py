@@ -9,9 +9,9 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deepgym.contract.evidence import Evidence, Failure
-from deepgym.contract.verdict import judge
+from deepgym.contract.evidence import Failure
 from deepgym.environments import MultiTurnEnvironment
+from deepgym.integrations.episodes import grading_seconds, unjudged
 from deepgym.models import RunResult
 from deepgym.running.schedule import failure_of
 
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from deepgym.client import DeepGym
     from deepgym.client.session import Session
 
-__all__ = ["OVER", "UNAVAILABLE", "Episode", "grading_seconds", "unjudged"]
+__all__ = ["OVER", "UNAVAILABLE", "Episode"]
 
 #: What a policy reads where our side failed: nothing about why.
 UNAVAILABLE = "The tool is not available right now."
 OVER = "The episode is over. The work directory is graded as it stands."
-#: Seconds that a run's start and end may take beyond its own limit, and the copy of a work directory.
-_MARGIN, _COPYING = 2.0, 30.0
 
 
 class Episode:
@@ -138,20 +136,3 @@ class Episode:
 def _open(session: Session, patience: Patience) -> None:
     session.reset()
     patience.alive()
-
-
-def unjudged(
-    failure: Failure, env: MultiTurnEnvironment | None = None, session: Session | None = None
-) -> RunResult:
-    """The result that a failure of ours leaves."""
-    named: dict[str, Any] = {}
-    if env is not None:
-        named = {"env_name": env.name, "env_digest": env.digest}
-    if session is not None:
-        named.update(sandbox_id=session.id, seed=session.seed)
-    return judge(Evidence(failure=failure, **named))
-
-
-def grading_seconds(env: MultiTurnEnvironment) -> float:
-    """That grading may take by the environment's limits, once the session is open."""
-    return 2 * (env.limits.verify + _MARGIN) + _COPYING

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deepgym.contract.evidence import Failure
+from deepgym.integrations.episodes import grading_seconds, unjudged
 from deepgym.integrations.judging import GRACE, share_of_ranks
 from deepgym.models import BatchResult, RunResult
 from deepgym.running.observers import Observers
 
 from .base import DDP_TIMEOUT, BatchReward
 from .episodes_grading import grade_all
-from .episodes_play import Episode, grading_seconds, unjudged
+from .episodes_play import Episode
 from .episodes_rows import EpisodeColumn
 from .memory import Rewards
 from .metrics import LogExtra, LogMetric, log_batch

@@ -79,7 +79,8 @@ class Call(Generic[_T]):
     def __init__(self, portal: BlockingPortal, function: Callable[[], Awaitable[_T]]) -> None:
         self._function = function
         self._begun, self._over = threading.Event(), threading.Event()
-        self._future: concurrent.futures.Future[_T] = portal.start_task_soon(self._run)
+        self.future: concurrent.futures.Future[_T] = portal.start_task_soon(self._run)
+        """What the function returns or raises, once it is over; cancelled, it stops the function."""
 
     async def _run(self) -> _T:
         self._begun.set()
@@ -90,9 +91,9 @@ class Call(Generic[_T]):
 
     def result(self) -> _T:
         """What the function returns or raises."""
-        return self._future.result()
+        return self.future.result()
 
     def stop(self) -> None:
         """Cancel it, and wait until it has cleaned up after itself."""
-        if self._future.cancel() and self._begun.is_set():
+        if self.future.cancel() and self._begun.is_set():
             self._over.wait(_GRACE)

@@ -7,7 +7,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepgym.client.asynchronous import AsyncDeepGym, evaluated
@@ -193,6 +193,12 @@ class DeepGym:
             )
         except CancelledError:  # the client was closed by another thread
             return completed(sessions, results)
+
+    def submit(self, make: Callable[[AsyncDeepGym], Coroutine[Any, Any, _T]]) -> Future[_T]:
+        """Start ``await make(asynchronous)`` in the client's event loop, for whoever mustn't block:
+        ``await asyncio.wrap_future(dg.submit(...))``. Cancelling the future stops it, as ``close`` does.
+        """
+        return self._loop().start(lambda: make(self.asynchronous)).future
 
     def _loop(self) -> Portal:
         with self._lock:

@@ -1,0 +1,92 @@
+"""What an agent loop hands to verl: a judged row, or what leaves a sample out under the trainer at hand.
+
+=========================  ======================================================================
+v1, ``sync``               raises: this sample alone is dropped
+v1, the async modes        ``[]``: this sample alone is dropped; raises if every sibling was lost,
+                           so that verl replaces the group
+v1, validation             a masked row with ``error`` 1.0: a dropped one would vanish from ``error``,
+                           and a batch without rows ends the run
+legacy                     a masked row with ``error`` 1.0
+=========================  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .info import info_of, lost_info
+from .reward import no_verdict
+from .surroundings import in_validation, trainer_mode, under_v1, warn_of_estimator
+
+if TYPE_CHECKING:
+    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+
+    from deepgym.models import RunResult
+
+    from .options import Lost
+    from .siblings import Group
+
+__all__ = ["judged_row", "left_out"]
+
+
+def judged_row(
+    loop: AgentLoopBase, output: AgentLoopOutput, result: RunResult, seconds: float, steps: int = 0
+) -> AgentLoopOutput:
+    """The row of a sample that has a verdict."""
+    _hold_a_token(loop, output)
+    output.reward_score = float(result.score)
+    output.metrics.compute_score = seconds
+    output.extra_fields["reward_extra_info"] = info_of(result, seconds, steps)
+    return output
+
+
+async def left_out(
+    loop: AgentLoopBase,
+    output: AgentLoopOutput,
+    result: RunResult,
+    row: Mapping[str, Any],
+    group: Group,
+    lost: Lost,
+    seconds: float,
+    steps: int = 0,
+) -> Any:
+    """What becomes of a sample without a verdict: a masked row or ``[]``.
+
+    Raises:
+        NoVerdictError: verl is to count this sample as failed.
+    """
+    if not under_v1(row):
+        warn_of_estimator(loop.config)
+        return _masked(loop, output, info_of(result, seconds, steps), seconds)
+    if await in_validation(row):
+        return _masked(loop, output, lost_info(seconds, steps), seconds)
+    if lost == "mask":
+        warn_of_estimator(loop.config)
+        return _masked(loop, output, info_of(result, seconds, steps), seconds)
+    if lost == "auto":
+        lost = "raise" if trainer_mode(loop.config) == "sync" or group.all_lost else "empty"
+    if lost == "raise":
+        raise no_verdict(result)
+    return []
+
+
+def _masked(
+    loop: AgentLoopBase, output: AgentLoopOutput, info: dict[str, Any], seconds: float
+) -> AgentLoopOutput:
+    _hold_a_token(loop, output)
+    output.response_mask = [0] * len(output.response_mask)
+    output.reward_score = 0.0
+    output.metrics.compute_score = seconds
+    output.extra_fields["reward_extra_info"] = info
+    return output
+
+
+def _hold_a_token(loop: AgentLoopBase, output: AgentLoopOutput) -> None:
+    """Give an empty response the end-of-sequence token: verl puts a reward on a response's last token."""
+    if output.response_ids:
+        return
+    eos = loop.tokenizer.eos_token_id
+    output.response_ids, output.response_mask = [0 if eos is None else eos], [1]
+    if loop.rollout_config.get("calculate_log_probs") or output.response_logprobs is not None:
+        output.response_logprobs = [0.0]

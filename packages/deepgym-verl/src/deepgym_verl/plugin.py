@@ -1,0 +1,111 @@
+"""What ``import verl`` loads: names for the agent loops and the advantage estimators, when they are needed.
+
+It must not slow verl down, so nothing of verl is imported here: what is to be done to a module of verl's is
+done as soon as somebody else has imported it. Agent loops are registered by the name of their class, which
+verl imports when a row asks for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+__all__ = ["LOOPS", "install"]
+
+LOOPS = {
+    "deepgym_single_turn": "deepgym_verl.loops.DeepGymSingleTurn",
+    "deepgym_agent": "deepgym_verl.agent.DeepGymAgent",
+}
+_RATE_LIMITED = (
+    "reward.reward_manager.name=rate_limited turns a run without a verdict into a reward of 0.0. Use naive "
+    "(the default) or dapo: deepgym_verl bounds what runs at once by itself"
+)
+
+
+def _register_loops(module: Any) -> None:
+    for name, target in LOOPS.items():
+        module._agent_loop_registry.setdefault(name, {"_target_": target})
+
+
+def _register_estimators(module: Any) -> None:
+    from .advantages import ESTIMATORS, deepgym_grpo
+    from .surroundings import PATCH
+
+    for name, function in ESTIMATORS.items():
+        module.ADV_ESTIMATOR_REGISTRY.setdefault(name, function)
+    if os.environ.get(PATCH) == "1":
+        module.compute_grpo_outcome_advantage = deepgym_grpo
+        module.ADV_ESTIMATOR_REGISTRY["grpo"] = deepgym_grpo
+
+
+def _refuse_rate_limits(module: Any) -> None:
+    manager = module.RateLimitedRewardManager
+    begin = manager.__init__
+
+    @functools.wraps(begin)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        function = getattr(self, "compute_score", None)
+        wrapped = [function, *(getattr(function, "args", None) or ())]
+        if any(str(getattr(each, "__module__", "")).startswith("deepgym_verl.") for each in wrapped):
+            raise ValueError(_RATE_LIMITED)
+
+    manager.__init__ = init
+
+
+_WHEN_IMPORTED: dict[str, Callable[[Any], None]] = {
+    "verl.experimental.agent_loop.agent_loop": _register_loops,
+    "verl.trainer.ppo.core_algos": _register_estimators,
+    "verl.experimental.reward_loop.reward_manager.limited": _refuse_rate_limits,
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules above as everybody else does, and has something done once they are loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        action = _WHEN_IMPORTED.get(name)
+        if action is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, action)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, action: Callable[[Any], None]) -> None:
+        self._loader, self._action = loader, action
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._action(module)
+
+    def __getattr__(self, name: str) -> Any:  # get_source, get_filename and the like
+        return getattr(self._loader, name)
+
+
+def install() -> None:
+    """See to the modules that are loaded already, and to the others when they are. Twice does no harm."""
+    for name, action in _WHEN_IMPORTED.items():
+        module = sys.modules.get(name)
+        if module is not None and not getattr(module, "_deepgym_verl", False):
+            action(module)
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+install()
