@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent
 CORE = "packages/deepgym"
 #: The adapters, which no trainer comes with.
 ADAPTERS = tuple(
-    word for name in ("axolotl", "lmeval", "openrlhf", "trl") for word in ("-e", f"packages/deepgym-{name}")
+    word
+    for name in ("axolotl", "lmeval", "openrlhf", "trl", "verl")
+    for word in ("-e", f"packages/deepgym-{name}")
 )
 # Many tests wait for a limit, so more workers than cores are worth it.
 SPREAD = ("-n", "4")
@@ -44,7 +46,7 @@ TORCH = "torch==2.13.0"
 #: Every TRL that is tested, and those of the gate: the first that masks `None`, and the newest.
 TRL = ("1.6.0", "1.9.2", "1.13.0", "1.14.2", "1.16.0")
 #: Of the trainers' tests those that need no trainer: they run on every Python.
-BARE = ("tests/trl/bare", "tests/axolotl/bare", "tests/lmeval/bare", "tests/openrlhf/bare")
+BARE = tuple(f"tests/{name}/bare" for name in ("axolotl", "lmeval", "openrlhf", "trl", "verl"))
 #: Every lm-eval that is tested, and those of the gate: the first and the newest.
 LM_EVAL = ("0.4.10", "0.4.11", "0.4.12", "0.4.13")
 #: Every OpenRLHF whose client is tried against the endpoint, and those of the gate: the first and the newest.
@@ -54,6 +56,12 @@ CLIENT = (
     "tests/openrlhf",
     *(f"--ignore=tests/openrlhf/{name}" for name in ("bare", "test_training.py", "test_downstream.py")),
 )
+#: Every verl that is tested; the gate's is the newest.
+VERL = ("0.9.0", "0.9.1")
+#: What verl imports, but doesn't require.
+WITH_VERL = ("TransferQueue>=0.1.10", "cachetools", "fastapi", "uvicorn")
+#: Whole training runs beyond the gate's.
+FULL_VERL = "tests/verl/test_training_full.py"
 #: The newest Axolotl that runs on Python 3.11, where PyTorch has a build without CUDA.
 AXOLOTL = "axolotl==0.19.0"
 #: Models this small train faster on one thread.
@@ -298,6 +306,27 @@ def openrlhf_training(session: nox.Session) -> None:
 def full_openrlhf_training(session: nox.Session) -> None:
     """The same with dynamic filtering."""
     _openrlhf_training(session, "tests/openrlhf/test_training.py", "-k", "filtered")
+
+
+def _verl(session: nox.Session, version: str, *tests: str) -> None:
+    session.install(TORCH)
+    ours = ("-e", f"{CORE}[humaneval]", "-e", "packages/deepgym-verl")
+    session.install(*_tools("test"), *ours, f"verl=={version}", *WITH_VERL)
+    _imports(session, "verl.trainer.main_ppo", "transfer_queue", "ray", "torch")
+    session.run("pytest", *(session.posargs or tests), env=TRAINING)
+
+
+@nox.session(python=TRAINED_ON)
+def verl(session: nox.Session) -> None:
+    """verl's own workers, and whole runs of its trainers, on the CPU."""
+    _verl(session, VERL[-1], "tests/verl", f"--ignore={FULL_VERL}")
+
+
+@nox.session(python=TRAINED_ON)
+@nox.parametrize("version", VERL)
+def full_verl(session: nox.Session, version: str) -> None:
+    """Every trainer and mode, with every kind of outage."""
+    _verl(session, version, "tests/verl")
 
 
 @nox.session

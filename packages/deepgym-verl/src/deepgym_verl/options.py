@@ -112,9 +112,9 @@ class Options:
         """
         from deepgym.client import DeepGym
 
-        more = (
-            {} if self.max_sessions is None or self.mode != "local" else {"max_sessions": self.max_sessions}
-        )
+        more: dict[str, Any] = {}
+        if self.max_sessions is not None and self.mode == "local":
+            more["max_sessions"] = self.max_sessions
         try:
             return DeepGym(self.mode, max_parallel=self.max_parallel, **more)
         except DeepGymError as error:
