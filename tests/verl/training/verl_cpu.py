@@ -14,13 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import verl.utils.distributed
-import verl.workers.engine
-import verl_cpu_engine
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
-from verl.workers.rollout import base
-from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 __all__ = ["PlatformCPU"]
 
@@ -141,7 +136,17 @@ def _replica() -> Any:
     return StubReplica
 
 
-verl.utils.distributed.initialize_global_process_group_ray = _process_group
-verl_cpu_engine.register(verl.workers.engine)
-base._ROLLOUT_REGISTRY["vllm", "async"] = "verl_cpu_rollout.StubRollout"
-RolloutReplicaRegistry.register("vllm", _replica)
+def _install() -> None:
+    # These ask for the platform as soon as they are imported.
+    import verl.utils.distributed
+    import verl_cpu_engine
+    from verl.workers.rollout import base
+    from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+    verl.utils.distributed.initialize_global_process_group_ray = _process_group
+    verl_cpu_engine.register()
+    base._ROLLOUT_REGISTRY["vllm", "async"] = "verl_cpu_rollout.StubRollout"
+    RolloutReplicaRegistry.register("vllm", _replica)
+
+
+_install()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -26,8 +25,9 @@ class _Plain:
         return ((name, value.detach()) for name, value in self.module.named_parameters()), None
 
 
-def register(engines: ModuleType) -> None:
-    """Add it to verl's engines, which are imported by then."""
+def register() -> None:
+    """Add it to verl's engines."""
+    import verl.workers.engine  # noqa: F401 - registers its own
     from verl.workers.engine.base import EngineRegistry
     from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 

@@ -31,6 +31,7 @@ class StubServer:
         self.came: Counter[str] = Counter()
         self.steps: int | None = 0
         self.policy: Any = None
+        self.numbered = False
         if script is None:
             from verl_policy import Policy
 
@@ -70,25 +71,18 @@ class StubServer:
 
     def _scripted(self, text: str, priority: int | None) -> str:
         name = _found(_PROMPT, text)[1]
-        said = _SAID.search(text)
-        if said is None:
-            again, sample = divmod(self._turn(name), GROUP)
-            # The legacy trainer numbers a batch's samples; the other doesn't, and which one asks first isn't
-            # always the same.
-            if self.numbered(priority):
-                sample = (priority or 0) % GROUP
-            begin, turn = f"{chr(ord('A') + sample)}{again}: ", 0
-        else:
+        answers, said = self.script[name], _SAID.search(text)
+        if said is not None:
             again, sample = int(said[2]), ord(said[1]) - ord("A")
-            begin, turn = "", text.count(_BEGIN) - 1
-        answers = self.script[name]
-        turns = answers[(again * GROUP + sample) % len(answers)]
-        return begin + str(turns[min(turn, len(turns) - 1)])
-
-    def numbered(self, priority: int | None) -> bool:
-        """Whether samples are numbered; the first one's number is left out."""
-        self._numbered = getattr(self, "_numbered", False) or priority is not None
-        return self._numbered
+            turns = answers[(again * GROUP + sample) % len(answers)]
+            return str(turns[min(text.count(_BEGIN) - 1, len(turns) - 1)])
+        again, sample = divmod(self._turn(name), GROUP)
+        # The legacy trainer numbers a batch's samples, but for the first and those of agents. Which sample asks
+        # first isn't always the same.
+        self.numbered |= priority is not None
+        if self.numbered and all(len(turns) == 1 for turns in answers):
+            sample = (priority or 0) % GROUP
+        return f"{chr(ord('A') + sample)}{again}: {answers[(again * GROUP + sample) % len(answers)][0]}"
 
     async def wake_up(self) -> None: ...
     async def sleep(self) -> None: ...
