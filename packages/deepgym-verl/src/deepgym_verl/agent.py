@@ -6,6 +6,7 @@ the sample is left out.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import fields
 from typing import Any
@@ -25,6 +26,8 @@ from .surroundings import warn_once
 
 __all__ = ["DeepGymAgent"]
 
+logger = logging.getLogger(__name__)
+
 
 class _Tool:
     """What verl asks of a tool besides calling it."""
@@ -34,6 +37,24 @@ class _Tool:
         self.name: str = self.tool_schema.function.name
 
 
+class _Server:
+    """The model's server, and whether it failed: what else is raised in the model's turn isn't its doing."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.failed = False
+
+    async def generate(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await self._server.generate(*args, **kwargs)
+        except BaseException:
+            self.failed = True
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+
 class DeepGymAgent(ToolAgentLoop):
     """Turns of the model and tools, then graded. One instance, and one session, for each trajectory.
 
@@ -41,10 +62,13 @@ class DeepGymAgent(ToolAgentLoop):
         OptionsError: an option is unknown or wrong, or there is no such environment.
     """
 
+    server_manager: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         own = {field.name: kwargs.pop(field.name) for field in fields(Options) if field.name in kwargs}
         super().__init__(*args, **kwargs)
         self._judge = judge_of(self.config, own)
+        self.server_manager = _Server(self.server_manager)
         self._episode: Episode | None = None
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> Any:
@@ -92,14 +116,33 @@ class DeepGymAgent(ToolAgentLoop):
         reward = seen.result.reward if seen.result is not None else None
         return ToolResponse(text=self._cut(seen.text)), reward or 0.0, {}
 
+    async def _handle_generating_state(self, agent_data: Any, *args: Any, **kwargs: Any) -> Any:
+        """The model's turn, and what verl reads in it."""
+        try:
+            return await super()._handle_generating_state(agent_data, *args, **kwargs)
+        except Exception as error:
+            if self.server_manager.failed:
+                raise
+            return self._unread(error)
+
     async def _handle_processing_tools_state(self, agent_data: Any) -> Any:
-        """Verl's own step, after which the trajectory ends where the episode has."""
+        """The tools' turn, after which the trajectory ends where the episode has."""
         try:
             state = await super()._handle_processing_tools_state(agent_data)
         except LostError:
             return AgentState.TERMINATED
+        except Exception as error:  # noqa: BLE001 - see _unread
+            return self._unread(error)
         assert self._episode is not None
         return AgentState.TERMINATED if self._episode.over else state
+
+    def _unread(self, error: Exception) -> Any:
+        """The end of a trajectory whose text verl fails to handle: graded as it stands.
+
+        Raised, it would have the sample dropped, and a policy could rid itself of its zeros by such a text.
+        """
+        logger.warning("an episode ends here, for verl can't handle what the policy wrote", exc_info=error)
+        return AgentState.TERMINATED
 
     def _cut(self, text: str) -> str:
         """``text`` as verl's settings for a tool's response want it."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from deepgym.integrations.labels import TaskEnvs
     from deepgym.models import RunResult
 
-__all__ = ["ComputeScore", "compute_score", "make_verl_compute_score", "no_verdict"]
+__all__ = ["ComputeScore", "compute_score", "make_verl_compute_score", "no_verdict", "scored"]
 
 ComputeScore = Callable[..., Coroutine[Any, Any, "dict[str, Any]"]]
 _REMEDY = (
@@ -55,7 +55,7 @@ async def compute_score(
         UnknownLabelError: the row names no environment.
     """
     grader = judge_for(Options.read(kwargs))
-    return await _scored(grader, label_of(extra_info, ground_truth, data_source), solution_str)
+    return await scored(grader, label_of(extra_info, ground_truth, data_source), solution_str)
 
 
 def make_verl_compute_score(env: TaskEnvs, **options: Any) -> ComputeScore:
@@ -82,13 +82,14 @@ def make_verl_compute_score(env: TaskEnvs, **options: Any) -> ComputeScore:
         extra_info: object = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        return await _scored(judge_for(chosen), label_of(extra_info, ground_truth, data_source), solution_str)
+        return await scored(judge_for(chosen), label_of(extra_info, ground_truth, data_source), solution_str)
 
     compute_score.__doc__ = "Grade one response, as ``deepgym_verl.reward.compute_score`` does."
     return compute_score
 
 
-async def _scored(grader: Judge, label: object, text: str) -> dict[str, Any]:
+async def scored(grader: Judge, label: object, text: str) -> dict[str, Any]:
+    """What ``compute_score`` returns for a response to the row of this label; raises as it does."""
     began = time.monotonic()
     result = await grader.result(label, text)
     if not result.has_verdict:
