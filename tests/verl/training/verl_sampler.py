@@ -20,10 +20,9 @@ _POLL = 0.1
 def _ordered(batch: Any) -> Any:
     fields = ["extra_info", "responses"]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
-    names = [info["prompt"] for info in data["extra_info"].tolist()]
-    places = sorted(
-        range(len(names)), key=lambda row: (names[row], data["responses"][row].tolist(), batch.keys[row])
-    )
+    names = [info["prompt"] for info in data.get("extra_info").tolist()]
+    texts = [tokens.tolist() for tokens in data.get("responses").unbind()]
+    places = sorted(range(len(names)), key=lambda row: (names[row], texts[row], batch.keys[row]))
     batch.reorder(places)
     return batch
 

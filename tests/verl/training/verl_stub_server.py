@@ -17,7 +17,7 @@ __all__ = ["StubServer"]
 _BEGIN = "<|im_start|>assistant\n"
 #: What an answer begins with: the sample's letter, which its tokens are sorted by, and how often its prompt
 #: had come up.
-_SAID = re.compile(re.escape(_BEGIN) + r"([A-Z])(\d+): ")
+_SAID = re.compile(re.escape(_BEGIN) + r"([A-Z])(\d+):\n")
 _PROMPT = re.compile(r"\[([^\]]+)\]")
 
 
@@ -82,7 +82,7 @@ class StubServer:
         self.numbered |= priority is not None
         if self.numbered and all(len(turns) == 1 for turns in answers):
             sample = (priority or 0) % GROUP
-        return f"{chr(ord('A') + sample)}{again}: {answers[(again * GROUP + sample) % len(answers)][0]}"
+        return f"{chr(ord('A') + sample)}{again}:\n{answers[(again * GROUP + sample) % len(answers)][0]}"
 
     async def wake_up(self) -> None: ...
     async def sleep(self) -> None: ...

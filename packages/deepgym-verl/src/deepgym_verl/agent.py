@@ -118,6 +118,10 @@ class DeepGymAgent(ToolAgentLoop):
 
     async def _handle_generating_state(self, agent_data: Any, *args: Any, **kwargs: Any) -> Any:
         """The model's turn, and what verl reads in it."""
+        most = self.rollout_config.get("max_model_len")
+        if most and agent_data.assistant_turns and len(agent_data.prompt_ids) + 2 > most:
+            # A server refuses a prompt without room for an answer. It is the policy that filled it.
+            return AgentState.TERMINATED
         try:
             return await super()._handle_generating_state(agent_data, *args, **kwargs)
         except Exception as error:
