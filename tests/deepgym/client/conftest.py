@@ -124,6 +124,13 @@ class Script:
                     found.add(int(name))
         return found
 
+    def wait_for_sandboxes(self, least: int) -> None:
+        """At least so many of its processes must come to be."""
+        until = time.monotonic() + PATIENCE
+        while len(self.sandboxes()) < least and time.monotonic() < until:
+            time.sleep(0.02)
+        assert len(self.sandboxes()) >= least
+
     def groups(self) -> list[str]:
         """Control groups of this script."""
         return [

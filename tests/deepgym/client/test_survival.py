@@ -181,8 +181,7 @@ def test_nothing_is_left_after_the_parent_was_killed_in_the_middle_of_a_batch(
         BUSY + f"\n{make}\nDeepGym(slots=2).run_batch(env, [SLOW % 200] * 4, observers=[Watch()])"
     )
     _started(parent, 2)
-    time.sleep(0.2)
-    assert len(parent.sandboxes()) >= 5
+    parent.wait_for_sandboxes(5)
     parent.signal(signal.SIGKILL)
     parent.process.wait(PATIENCE)
     parent.wait_until_gone()
@@ -204,8 +203,7 @@ def f(x): time.sleep(1000)
     run = f"\nDeepGym(slots=1).run_batch(environment(wall=300.0), [{answer!r}], observers=[Watch()])"
     parent = script(BUSY + run)
     _started(parent, 1)
-    time.sleep(0.3)
-    assert len(parent.sandboxes()) >= 6
+    parent.wait_for_sandboxes(6)
     parent.signal(signal.SIGKILL)
     parent.process.wait(PATIENCE)
     parent.wait_until_gone()

@@ -222,7 +222,7 @@ def test_nothing_of_it_is_left_after_the_parent_was_killed(host: Host) -> None:
         time.sleep(60)
     """)
     assert found.said() == "ready"
-    assert len(found.sandboxes()) >= 6
+    found.wait_for_sandboxes(6)
     found.signal(9)
     found.wait_until_gone()
 

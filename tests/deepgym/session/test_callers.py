@@ -434,8 +434,7 @@ def test_nothing_is_left_after_the_parent_was_killed(script: Callable[..., Any],
         sessions[0].step("sleep 1000")
     """)
     assert parent.said() == "ready"
-    time.sleep(0.1)
-    assert len(parent.sandboxes()) >= 3
+    parent.wait_for_sandboxes(3)
     parent.signal(number)
     parent.process.wait(PATIENCE)
     parent.wait_until_gone()
