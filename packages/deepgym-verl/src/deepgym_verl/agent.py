@@ -160,7 +160,7 @@ class DeepGymAgent(ToolAgentLoop):
             f"characters (at the side that {place}.tool_response_truncate_side={side} says); give it more",
         )
         if side == "left":
-            return "(cut) ..." + text[-most:]
+            return "(cut) ..." + text[len(text) - most :]
         if side == "right":
             return text[:most] + "... (cut)"
         half = most // 2

@@ -92,7 +92,7 @@ class Episode:
             self._opening.cancel()
         try:
             closing = self._judge.submit(lambda _: self._close())
-            await asyncio.wait([asyncio.shield(asyncio.wrap_future(closing))], timeout=_CLOSING)
+            await asyncio.wait([asyncio.wrap_future(closing)], timeout=_CLOSING)
         except Exception:
             logger.warning("a session couldn't be closed", exc_info=True)
 
@@ -118,7 +118,11 @@ class Episode:
     async def _opened(self) -> AsyncSession:
         if self._opening is None:
             raise RuntimeError("the session was never opened")
-        await asyncio.wrap_future(self._opening)
+        opening = asyncio.wrap_future(self._opening)
+        await asyncio.wait([opening])  # so that giving up one call doesn't give up the session
+        if opening.cancelled():
+            raise RuntimeError("the session's opening was given up")
+        opening.result()
         assert self._session is not None
         return self._session
 
@@ -181,13 +185,13 @@ async def _within(work: Coroutine[Any, Any, _T], seconds: float, late: str) -> _
     raise _OverdueError(late)
 
 
-_rooms: weakref.WeakKeyDictionary[AsyncDeepGym, asyncio.Semaphore] = weakref.WeakKeyDictionary()
+#: A client that is closed and used again has a new event loop.
+_rooms: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
 def _room_of(dg: AsyncDeepGym, asked: int | None) -> asyncio.Semaphore:
     """Places for sessions of one client: waiting for one is no failure, however long it takes."""
-    room = _rooms.get(dg)
-    if room is None:
-        size = asked or getattr(dg.provider, "max_sessions", None) or 64
-        room = _rooms[dg] = asyncio.Semaphore(size)
-    return room
+    loop = asyncio.get_running_loop()
+    if loop not in _rooms:
+        _rooms[loop] = asyncio.Semaphore(asked or getattr(dg.provider, "max_sessions", None) or 64)
+    return _rooms[loop]

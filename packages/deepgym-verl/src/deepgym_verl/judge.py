@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepgym.contract.verdict import judge
 from deepgym.environments import Environment, MultiTurnEnvironment
+from deepgym.exceptions import SandboxError
 from deepgym.extract import extract_code
 from deepgym.integrations.judging import GRACE
 from deepgym.integrations.labels import Task, TaskLabels
@@ -42,6 +43,10 @@ MASKED = MaskedRate("deepgym_verl")
 #: Where a row names its environment.
 _KEYS = ("env", "env_id", "environment", "task_id")
 _OURS = "deepgym/"
+#: Characters of a response that are read at once.
+_LONG = 5_000
+#: Seconds after which the client's event loop is asked whether it still answers, and has for the answer.
+_BEAT = 60.0
 
 
 class Judge:
@@ -105,7 +110,11 @@ class Judge:
         Raises:
             UnknownLabelError, OptionsError: as ``item``.
         """
-        item = self.item(label, completion)
+        # Text of a policy's making can take long to read, and other samples would wait.
+        if len(completion) > _LONG:
+            item = await asyncio.to_thread(self.item, label, completion)
+        else:
+            item = self.item(label, completion)
         result = await self.counted(item)
         MASKED.record(result)
         return result
@@ -125,8 +134,30 @@ class Judge:
         return await self._runs.graded(item, start_by, start_by + GRACE, never)
 
     async def inside(self, make: Callable[[AsyncDeepGym], Coroutine[Any, Any, _T]]) -> _T:
-        """Await ``make(client)`` in the client's own event loop; being cancelled cancels it there."""
-        return await asyncio.wrap_future(self.submit(make))
+        """Await ``make(client)`` in the client's own event loop; being cancelled cancels it there.
+
+        Raises:
+            SandboxError: the client was closed meanwhile, or its event loop no longer answers.
+        """
+        work = asyncio.wrap_future(self.submit(make))
+        try:
+            while not (await asyncio.wait([work], timeout=_BEAT))[0]:
+                await self._beat(work)
+        except _HangsError:
+            raise
+        except BaseException:
+            work.cancel()
+            raise
+        if work.cancelled():
+            raise SandboxError("the client was closed meanwhile")
+        return work.result()
+
+    async def _beat(self, work: asyncio.Future[Any]) -> None:
+        """Raise if the client's event loop, which ends what takes too long, doesn't answer itself."""
+        beat = asyncio.wrap_future(self.submit(_nothing))
+        await asyncio.wait([beat, work], timeout=_BEAT, return_when=asyncio.FIRST_COMPLETED)
+        if not beat.done() and not work.done():
+            raise _HangsError(f"the judge's event loop hasn't answered for {_BEAT:g} s")
 
     def submit(self, make: Callable[[AsyncDeepGym], Coroutine[Any, Any, _T]]) -> Future[_T]:
         """Start it there."""
@@ -136,6 +167,14 @@ class Judge:
         """Close the client that was opened here. The judge opens it anew if it is used again."""
         if self._own:
             self.dg.close()
+
+
+class _HangsError(SandboxError):
+    """An event loop that doesn't answer. Nothing is cancelled in it, for that may wait for it."""
+
+
+async def _nothing(_: AsyncDeepGym) -> None:
+    """What an event loop that answers has done at once."""
 
 
 def label_of(extra_info: object, ground_truth: object = None, data_source: object = None) -> object:

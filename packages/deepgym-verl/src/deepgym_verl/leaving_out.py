@@ -83,8 +83,11 @@ def _masked(
 
 
 def _hold_a_token(loop: AgentLoopBase, output: AgentLoopOutput) -> None:
-    """Give an empty response the end-of-sequence token: verl puts a reward on a response's last token."""
-    if output.response_ids:
+    """Give an empty response the end-of-sequence token: verl puts a reward on a response's last token.
+
+    It is the mask that tells: for a trajectory without a token verl hands out its prompt as the response.
+    """
+    if output.response_mask:
         return
     eos = loop.tokenizer.eos_token_id
     output.response_ids, output.response_mask = [0 if eos is None else eos], [1]

@@ -15,10 +15,11 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from deepgym.environments import Environment, MultiTurnEnvironment
 from deepgym.exceptions import DeepGymError
 from deepgym.integrations.judging import least_deadline
 from deepgym.integrations.labels import TaskEnvs, TaskLabels
@@ -62,7 +63,7 @@ class Options:
         known = [field.name for field in fields(cls)]
         for name in found:
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
+                close = difflib.get_close_matches(str(name), known, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise OptionsError(f"{_PLACE}.{name} is no option; they are {', '.join(known)}{hint}")
         return cls(
@@ -129,16 +130,22 @@ def _shown(value: object) -> str:
 def _env(value: Any) -> tuple[Any, ...] | None:
     if value is None:
         return None
-    if isinstance(value, (str, os.PathLike)) or hasattr(value, "limits"):
-        return (value,)
-    if isinstance(value, Sequence) and value:
-        return tuple(value)
-    if type(value).__name__ == "Suite":
-        return tuple(value)
-    raise OptionsError(
-        f"{_PLACE}.env={value!r:.80}: an environment, a suite, a JSONL file, or a list of these, which isn't "
-        "empty"
-    )
+    found = tuple(_flat(value))
+    if not found:
+        raise OptionsError(f"{_PLACE}.env={value!r:.80} is empty; without it each row names its environment")
+    return found
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (str, os.PathLike, Environment, MultiTurnEnvironment)):
+        yield value
+    elif isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes)):
+        for one in value:
+            yield from _flat(one)
+    else:
+        raise OptionsError(
+            f"{_PLACE}.env={value!r:.80}: an environment, a suite, a JSONL file, or a list of these"
+        )
 
 
 def _mode(value: object) -> str:

@@ -11,6 +11,7 @@ import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from types import ModuleType
 from typing import Any
 
 __all__ = ["LOOPS", "install"]
+
+logger = logging.getLogger(__name__)
 
 LOOPS = {
     "deepgym_single_turn": "deepgym_verl.loops.DeepGymSingleTurn",
@@ -60,11 +63,38 @@ def _refuse_rate_limits(module: Any) -> None:
     manager.__init__ = init
 
 
+def _survive_a_masked_batch(module: Any) -> None:
+    """Without a row to learn from, verl's comparison with the rollout's probabilities ends the run."""
+    correct = module.compute_rollout_correction_and_add_to_batch
+
+    @functools.wraps(correct)
+    def compute(batch: Any, *args: Any, **kwargs: Any) -> Any:
+        if not batch.batch["response_mask"].any():
+            return batch, {}
+        return correct(batch, *args, **kwargs)
+
+    module.compute_rollout_correction_and_add_to_batch = compute
+
+
 _WHEN_IMPORTED: dict[str, Callable[[Any], None]] = {
     "verl.experimental.agent_loop.agent_loop": _register_loops,
     "verl.trainer.ppo.core_algos": _register_estimators,
     "verl.experimental.reward_loop.reward_manager.limited": _refuse_rate_limits,
+    "verl.trainer.ppo.rollout_corr_helper": _survive_a_masked_batch,
 }
+
+
+def _act(name: str, module: Any) -> None:
+    """Do once what is to be done to a module. Never raises: verl has users that want nothing of us."""
+    if getattr(module, "_deepgym_verl", False):
+        return
+    try:
+        _WHEN_IMPORTED[name](module)
+        module._deepgym_verl = True
+    except Exception:
+        logger.warning(
+            "%s isn't as deepgym_verl knows it; `deepgym doctor verl` says more", name, exc_info=True
+        )
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -73,18 +103,17 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        action = _WHEN_IMPORTED.get(name)
-        if action is None:
+        if name not in _WHEN_IMPORTED:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, action)
+            spec.loader = _Loader(spec.loader)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, loader: Any, action: Callable[[Any], None]) -> None:
-        self._loader, self._action = loader, action
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         made: ModuleType | None = self._loader.create_module(spec)
@@ -92,20 +121,22 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        self._action(module)
+        _act(module.__name__, module)
 
     def __getattr__(self, name: str) -> Any:  # get_source, get_filename and the like
+        if name.startswith("__") or name == "_loader":
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 
 def install() -> None:
     """See to the modules that are loaded already, and to the others when they are. Twice does no harm."""
-    for name, action in _WHEN_IMPORTED.items():
-        module = sys.modules.get(name)
-        if module is not None and not getattr(module, "_deepgym_verl", False):
-            action(module)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+    for name in _WHEN_IMPORTED:
+        module = sys.modules.get(name)
+        if module is not None and not getattr(module.__spec__, "_initializing", False):
+            _act(name, module)
 
 
 install()
