@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -166,3 +167,27 @@ def test_json_names_the_tier_of_a_finding(checks: dict[str, Any], cli: Any) -> N
         ("strong", "held", "reads files"),
         ("", "", "namespaces"),
     ]
+
+
+def test_a_configuration_goes_to_the_check_that_takes_one(
+    checks: dict[str, Any], cli: Any, tmp_path: Path
+) -> None:
+    def looks(config: Path | None = None) -> list[Finding]:
+        return [Finding("configuration", "ok", "none" if config is None else config.read_text())]
+
+    checks["verl"] = looks
+    (tmp_path / "run.yaml").write_text("trainer: 1")
+    assert cli("doctor", "verl").out == "ok    verl: configuration: none\n"
+    assert cli("doctor", "verl", str(tmp_path / "run.yaml")).out == "ok    verl: configuration: trainer: 1\n"
+
+
+def test_a_configuration_that_nobody_reads_exits_2(checks: dict[str, Any], cli: Any, tmp_path: Path) -> None:
+    checks["trl"] = lambda: [OK]
+    (tmp_path / "run.yaml").write_text("")
+    for name in ("trl", "local"):
+        ran = cli("doctor", name, str(tmp_path / "run.yaml"))
+        assert ran.code == 2
+        assert f"the check {name} looks at no configuration: deepgym doctor {name}" in ran.err
+    ran = cli("doctor", "trl", str(tmp_path / "missing.yaml"))
+    assert ran.code == 2
+    assert "there is no file" in ran.err

@@ -2,7 +2,7 @@
 
 deepgym.providers   name -> a Provider class        DeepGym(mode="docker")
 deepgym.cli         name -> a Typer app             deepgym verl ...
-deepgym.checks      name -> () -> list[Finding]     deepgym doctor verl
+deepgym.checks      name -> () -> list[Finding]     deepgym doctor verl (with a parameter: a configuration)
 """
 
 from __future__ import annotations

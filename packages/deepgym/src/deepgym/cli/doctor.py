@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from deepgym import plugins
 from deepgym.cli import show, table
 from deepgym.cli.options import Json
-from deepgym.cli.outcome import ExitCode
+from deepgym.cli.outcome import ExitCode, UsageError
 from deepgym.plugins import Finding
 
 __all__ = ["doctor", "findings"]
@@ -24,11 +26,15 @@ _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.
 
 def doctor(
     name: Annotated[str | None, typer.Argument(help="One check: local, or a plugin's. Default: all.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="A configuration for that check to look at too, where it knows one (verl)."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check what this machine enforces, and the installed plugins. Exits 1 if a check fails."""
     found: list[tuple[str, Finding]] = []
-    for check, group in groupby(findings(name), key=lambda pair: pair[0]):
+    for check, group in groupby(findings(name, config), key=lambda pair: pair[0]):
         ours = [finding for _, finding in group]
         found += [(check, finding) for finding in ours]
         if not json:
@@ -39,14 +45,18 @@ def doctor(
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.PASSED)
 
 
-def findings(name: str | None = None) -> Iterator[tuple[str, Finding]]:
+def findings(name: str | None = None, config: Path | None = None) -> Iterator[tuple[str, Finding]]:
     """Each finding with its check's name; the local sandbox first, then the plugins in order.
 
-    A check that raises is itself a failed finding, so the others still run.
+    A check that raises is itself a failed finding, so the others still run. ``config`` is given to a check
+    that takes it.
 
     Raises:
         UnknownPluginError: there is no check of that name.
+        UsageError: that check looks at no configuration, or there is no such file.
     """
+    if config is not None and not config.is_file():
+        raise UsageError(f"there is no file {str(config)!r}")
     if name is None:
         chosen = [LOCAL, *(known for known in plugins.names("deepgym.checks") if known != LOCAL)]
     else:
@@ -55,22 +65,27 @@ def findings(name: str | None = None) -> Iterator[tuple[str, Finding]]:
             plugins.load("deepgym.checks", name)
         chosen = [name]
     for check in chosen:
-        for finding in _run(check):
+        for finding in _run(check, config):
             yield check, finding
 
 
-def _run(check: str) -> list[Finding]:
+def _run(check: str, config: Path | None) -> list[Finding]:
     try:
         if check == LOCAL:
-            from deepgym.checks import local_sandbox as local
+            from deepgym.checks import local_sandbox
 
-            return local()
-        run = plugins.load("deepgym.checks", check)
-        found = list(run())  # type: ignore[operator]
+            run: Any = local_sandbox
+        else:
+            run = plugins.load("deepgym.checks", check)
+        if config is not None and not inspect.signature(run).parameters:
+            raise UsageError(f"the check {check} looks at no configuration: deepgym doctor {check}")
+        found = list(run() if config is None else run(config))
         wrong = [item for item in found if not isinstance(item, Finding)]
         if wrong:
             raise TypeError(f"it returned {type(wrong[0]).__name__}, not Finding")
         return found
+    except UsageError:
+        raise
     except plugins.PluginError as error:
         return [Finding(check, "fail", str(error), "reinstall or remove that distribution")]
     except Exception as error:  # noqa: BLE001 (whatever a check raises is what it found)
