@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -25,6 +26,9 @@ class Portal:
 
     def __init__(self) -> None:
         self._portal: BlockingPortal
+        self._loop: asyncio.AbstractEventLoop
+        self._gate = threading.Lock()
+        self._over = False
         self._calls: weakref.WeakSet[Call[Any]] = weakref.WeakSet()
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="deepgym", daemon=True)
@@ -36,7 +40,7 @@ class Portal:
 
         async def main() -> None:
             async with BlockingPortal() as portal:
-                self._portal = portal
+                self._portal, self._loop = portal, asyncio.get_running_loop()
                 started.set()
                 await portal.sleep_until_stopped()
 
@@ -44,7 +48,21 @@ class Portal:
 
     def start(self, function: Callable[[], Awaitable[_T]]) -> Call[_T]:
         """Start ``await function()`` in the loop."""
-        call = Call(self._portal, function)
+        call = Call(self._portal.start_task_soon, function)
+        self._calls.add(call)
+        return call
+
+    def start_soon(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> Call[_T]:
+        """Have ``await function()`` started in the loop, without waiting for that: for tasks of another loop.
+
+        Raises:
+            RuntimeError: the loop has ended.
+        """
+        # What is handed over before the loop is told to end is cancelled there, and never forgotten.
+        with self._gate:
+            if self._over:
+                raise RuntimeError("the client's event loop has ended")
+            call = Call(lambda run: asyncio.run_coroutine_threadsafe(run(), self._loop), function)
         self._calls.add(call)
         return call
 
@@ -64,11 +82,14 @@ class Portal:
 
     def stop(self) -> None:
         """End the loop and its thread."""
+        with self._gate:
+            self._over = True
         self._portal.call(self._portal.stop)
         self._thread.join(_GRACE)
 
     def stop_soon(self) -> None:
         """End the loop without waiting, from wherever a forgotten client is collected."""
+        self._over = True  # without the lock: nobody else is left who could start anything
         if self._thread.is_alive():
             self._portal.start_task_soon(self._portal.stop)
 
@@ -76,10 +97,14 @@ class Portal:
 class Call(Generic[_T]):
     """One function that runs in a portal's loop."""
 
-    def __init__(self, portal: BlockingPortal, function: Callable[[], Awaitable[_T]]) -> None:
+    def __init__(
+        self,
+        start: Callable[[Callable[[], Coroutine[Any, Any, _T]]], concurrent.futures.Future[_T]],
+        function: Callable[[], Awaitable[_T]],
+    ) -> None:
         self._function = function
         self._begun, self._over = threading.Event(), threading.Event()
-        self.future: concurrent.futures.Future[_T] = portal.start_task_soon(self._run)
+        self.future: concurrent.futures.Future[_T] = start(self._run)
         """What the function returns or raises, once it is over; cancelled, it stops the function."""
 
     async def _run(self) -> _T:

@@ -197,8 +197,11 @@ class DeepGym:
     def submit(self, make: Callable[[AsyncDeepGym], Coroutine[Any, Any, _T]]) -> Future[_T]:
         """Start ``await make(asynchronous)`` in the client's event loop, for whoever mustn't block:
         ``await asyncio.wrap_future(dg.submit(...))``. Cancelling the future stops it, as ``close`` does.
+
+        Raises:
+            RuntimeError: the client is being closed.
         """
-        return self._loop().start(lambda: make(self.asynchronous)).future
+        return self._loop().start_soon(lambda: make(self.asynchronous)).future
 
     def _loop(self) -> Portal:
         with self._lock:
