@@ -6,9 +6,11 @@ Nothing of verl is imported here. Its loops, reward managers and advantages run 
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
 from typing import Any
 
 from deepgym.integrations.probing import answers_of
@@ -16,6 +18,7 @@ from deepgym.plugins import Finding, install_line
 
 from . import versions
 from .probed import REPORT, error_of, found_in, graded
+from .settings import findings_of
 from .versions import INSTALL, SUPPORTED
 
 __all__ = ["findings"]
@@ -28,13 +31,20 @@ _PLUGIN = "deepgym_verl.plugin"
 _NAME = "deepgym"
 
 
-def findings() -> list[Finding]:
+def findings(config: Path | None = None) -> list[Finding]:
     """What was looked at and how it stands. Never raises: what fails is a finding, with its remedy.
+
+    Args:
+        config: A run's settings to look at too: a configuration of verl's, overrides, or a script.
 
     Without verl there is a ``warn`` with the line that installs it, and what can be checked without it.
     """
     found: list[Finding] = []
-    for name, part in {"packages": _packages, "plugins": _plugins, "verl's own code": _asked}.items():
+    parts: dict[str, Callable[[], Iterable[Finding]]] = {"packages": _packages, "plugins": _plugins}
+    if config is not None:
+        parts[config.name] = functools.partial(findings_of, config)
+    parts["verl's own code"] = functools.partial(_asked, config is None)
+    for name, part in parts.items():
         try:
             found += part()
         except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
@@ -100,8 +110,12 @@ def _allowed() -> bool:
     return policy == "auto" or _NAME in (name.strip() for name in policy.split(","))
 
 
-def _asked() -> Iterator[Finding]:
-    """The installed verl; without it, or without what it needs, our function alone."""
+def _asked(machine: bool) -> Iterator[Finding]:
+    """The installed verl; without it, or without what it needs, our function alone.
+
+    Args:
+        machine: Look at the machine's processors too; a configuration says how many Ray is to count.
+    """
     answers = answers_of("deepgym_verl.probe")
     if isinstance(answers, str):
         yield Finding("verl's own code", "fail", answers, REPORT)
@@ -110,7 +124,8 @@ def _asked() -> Iterator[Finding]:
     if versions.installed() is None or versions.missing():
         return
     yield from found_in(answers, plugins=_named_as_module() or _allowed())
-    yield from _processors(answers.get("cpus"))
+    if machine:
+        yield from _processors(answers.get("cpus"))
 
 
 def _processors(asked: Any) -> Iterator[Finding]:

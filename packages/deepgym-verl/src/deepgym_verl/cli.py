@@ -32,7 +32,7 @@ Envs = Annotated[
 
 @app.command()
 def agent_loops() -> None:
-    """Print the path of the agent-loop file, for where verl loads no plugins; on stderr the key that takes it."""
+    """Print the path of the agent-loop file, for where verl loads no plugins, and on stderr its key."""
     path = str(Path(__file__).with_name("agent_loops.yaml"))
     typer.echo(f"actor_rollout_ref.rollout.agent.agent_loop_config_path={path}", err=True)
     typer.echo(path)
@@ -44,7 +44,8 @@ def rows(
     out: Annotated[Path, typer.Option(help="The file to write; its name ends in .parquet.")],
     system: Annotated[str | None, typer.Option(help="A system message.")] = None,
     instruction: Annotated[
-        str | None, typer.Option(help="How to answer, said after the task; default: in one fenced code block.")
+        str | None,
+        typer.Option(help="How to answer, said after the task; default: in one fenced code block."),
     ] = None,
     split: Annotated[str, typer.Option(help="Noted in each row.")] = "train",
     repeat: Annotated[int, typer.Option(min=1, help="Rows of each environment.")] = 1,
@@ -95,7 +96,9 @@ def config(
             show_default=False,
         ),
     ] = None,
-    train: Annotated[list[str] | None, typer.Option(help="Parquet file to train on; may be repeated.")] = None,
+    train: Annotated[
+        list[str] | None, typer.Option(help="Parquet file to train on; may be repeated.")
+    ] = None,
     val: Annotated[list[str] | None, typer.Option(help="Parquet file to validate on.")] = None,
     model: Annotated[
         str | None,
@@ -106,7 +109,9 @@ def config(
     batch: Annotated[int, typer.Option(min=1, help="Prompts of a step; with --model.")] = 32,
     prompt_length: Annotated[int | None, typer.Option(min=1, help="In tokens; verl's default: 512.")] = None,
     response_length: Annotated[int | None, typer.Option(min=1, help="The same of a response.")] = None,
-    estimator: Annotated[str, typer.Option(help="deepgym_grpo, deepgym_rloo, or one of verl's.")] = "deepgym_grpo",
+    estimator: Annotated[
+        str, typer.Option(help="deepgym_grpo, deepgym_rloo, or one of verl's.")
+    ] = "deepgym_grpo",
     trainer_mode: Annotated[
         str, typer.Option(help="Of verl's v1 trainer: sync, colocate_async, separate_async.")
     ] = "sync",
@@ -119,7 +124,9 @@ def config(
         bool, typer.Option("--function", help="Grade with compute_score; rows with --agent-name none.")
     ] = False,
     dapo: Annotated[bool, typer.Option("--dapo", help="Clip higher, and replace groups that agree.")] = False,
-    metric: Annotated[str, typer.Option(help="In which they agree: acc, score or reward; with --dapo.")] = "acc",
+    metric: Annotated[
+        str, typer.Option(help="In which they agree: acc, score or reward; with --dapo.")
+    ] = "acc",
     overlong: Annotated[
         int | None,
         typer.Option(min=1, help="Last tokens of --response-length that cost reward; implies --function."),
@@ -127,10 +134,15 @@ def config(
     mode: Annotated[
         str | None, typer.Option(help="Where answers run: local, or a provider plugin's name.")
     ] = None,
-    max_parallel: Annotated[int | None, typer.Option(min=1, help="Runs that a worker starts at once.")] = None,
-    max_sessions: Annotated[int | None, typer.Option(min=1, help="Episodes that one has open at once.")] = None,
+    max_parallel: Annotated[
+        int | None, typer.Option(min=1, help="Runs that a worker starts at once.")
+    ] = None,
+    max_sessions: Annotated[
+        int | None, typer.Option(min=1, help="Episodes that one has open at once.")
+    ] = None,
     deadline: Annotated[
-        float | None, typer.Option(help="Seconds in which a run must be able to start and end; default: 3600.")
+        float | None,
+        typer.Option(help="Seconds in which a run must be able to start and end; default: 3600."),
     ] = None,
     lost: Annotated[
         str | None,
@@ -139,25 +151,37 @@ def config(
     yaml: Annotated[bool, typer.Option("--yaml", help="A configuration file instead of a command.")] = False,
     json: Json = False,
 ) -> None:
-    """Print verl's command with all that DeepGym needs said, to run or to take from. Starts nothing."""
-    from .recipe import overrides, settings
-    from .spelling import config_file, shell_command
+    """Print verl's command with all that DeepGym needs said, to run or to take from. Starts nothing.
+
+    Files of rows that are there already are looked at: they must name what grades here.
+    """
+    from .agreement import disagreements
+    from .recipe import settings
+    from .spelling import config_file, override, shell_command
 
     if yaml and json:
         raise UsageError("--yaml and --json are two forms of one output; drop one")
     given: dict[str, Any] = {
         **{"train": train or None, "val": val or None, "model": model, "n": n, "gpus": gpus, "batch": batch},
         **{"prompt_length": prompt_length, "response_length": response_length, "estimator": estimator},
-        **{"trainer_mode": trainer_mode, "legacy": legacy, "agent": agent or None, "tool_format": tool_format},
+        **{
+            "trainer_mode": trainer_mode,
+            "legacy": legacy,
+            "agent": agent or None,
+            "tool_format": tool_format,
+        },
         **{"function": function, "dapo": dapo, "metric": metric, "overlong": overlong, "mode": mode},
         **{"max_parallel": max_parallel, "max_sessions": max_sessions, "deadline": deadline, "lost": lost},
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    found = overrides(env or None, **given)
+    chosen = settings(env or None, **{name: value for name, value in given.items() if value is not None})
+    wrong = disagreements(chosen)
+    if wrong:
+        raise UsageError("the rows don't agree with this:" + "".join(f"\n  {line}" for line in wrong[:10]))
+    overrides = [override(key, value) for key, value in chosen.items()]
     if json:
-        show.document(list(found))
+        show.document(list(overrides))
         return
-    typer.echo(config_file(settings(env or None, **given)) if yaml else shell_command(found), nl=not yaml)
+    typer.echo(config_file(chosen) if yaml else shell_command(overrides), nl=not yaml)
     if model is None:
         _say("without --model: add the model, the engine, batch sizes and GPUs")
     if function or overlong is not None:

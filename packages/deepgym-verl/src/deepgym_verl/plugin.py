@@ -120,6 +120,7 @@ class _Loader(importlib.abc.Loader):
         return made
 
     def exec_module(self, module: ModuleType) -> None:
+        module.__dict__.pop("_deepgym_verl", None)  # where it is loaded again
         self._loader.exec_module(module)
         _act(module.__name__, module)
 

@@ -46,6 +46,7 @@ def questions() -> dict[str, Callable[[], Any]]:
         "advantages": probe_batches.advantages,
         "advantages_v1": probe_batches.advantages_v1,
         "patched": probe_batches.patched,
+        "all_masked": probe_batches.all_masked,
         "manager": probe_batches.manager,
         "manager_outage": probe_batches.manager_outage,
         "rate_limited": probe_batches.rate_limited,

@@ -10,7 +10,16 @@ from typing import Any
 from . import probe_rows
 from .probe_rows import ENV
 
-__all__ = ["GROUP", "advantages", "advantages_v1", "manager", "manager_outage", "patched", "rate_limited"]
+__all__ = [
+    "GROUP",
+    "advantages",
+    "advantages_v1",
+    "all_masked",
+    "manager",
+    "manager_outage",
+    "patched",
+    "rate_limited",
+]
 
 #: Scores of one group, with an outage in it.
 GROUP = (1.0, 1.0, 0.0, None)
@@ -38,6 +47,16 @@ def patched() -> list[float]:
         return _legacy("grpo", GROUP)
     finally:
         algorithms.compute_grpo_outcome_advantage, algorithms.ADV_ESTIMATOR_REGISTRY["grpo"] = kept
+
+
+def all_masked() -> str:
+    """What becomes of a batch in which no row has a verdict, where verl compares it with the rollout."""
+    helper: Any = import_module("verl.trainer.ppo.rollout_corr_helper")
+    batch = _batch([None] * len(GROUP))
+    for name in ("old_log_probs", "rollout_log_probs"):
+        batch.batch[name] = batch.batch["token_level_rewards"]
+    helper.compute_rollout_correction_and_add_to_batch(batch, _algorithm().rollout_correction)
+    return "it goes on"
 
 
 def _of_all(compute: _Compute) -> dict[str, list[float]]:

@@ -30,6 +30,10 @@ PARTS: dict[str, tuple[str, ...] | None] = {
         "tokenizer",
         "compute_score",
     ),
+    "verl.trainer.ppo.rollout_corr_helper:compute_rollout_correction_and_add_to_batch": (
+        "batch",
+        "rollout_corr_config",
+    ),
     "transfer_queue:async_kv_list": ("partition_id",),
 }
 #: What an agent loop's row is made of.

@@ -47,6 +47,7 @@ def found_in(answers: dict[str, Any], plugins: bool) -> list[Finding]:
             _patched,
             "use algorithm.adv_estimator=deepgym_grpo",
         ),
+        ("a batch without any verdict, legacy trainer", "all_masked", _goes_on, REPORT),
         ("compute_score in verl's reward manager", "manager", _managed, REPORT),
         ("a run without a verdict in verl's reward manager", "manager_outage", _raised, REPORT),
         ("rate_limited", "rate_limited", _refused, "never set reward.reward_manager.name=rate_limited"),
@@ -136,6 +137,10 @@ def _advantages(answer: dict[str, list[float]]) -> _Judged:
 
 def _patched(answer: list[float]) -> _Judged:
     return answer == _EXACT, f"of {_shown(GROUP)} it makes {_shown(answer)}"
+
+
+def _goes_on(answer: str) -> _Judged:
+    return answer == "it goes on", answer
 
 
 def _refused(answer: str) -> _Judged:

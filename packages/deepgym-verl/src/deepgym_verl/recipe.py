@@ -165,10 +165,8 @@ def _by_function(recipe: _Recipe) -> bool:
 
 def _limits(env: TaskEnvs, agent: bool | None) -> list[EpisodeLimits]:
     """Those of the environments for agents."""
-    if env is None:
-        tasks = tasks_of(list_multi_turn_environments()) if agent else []
-    else:
-        tasks = tasks_of(env)
+    several = env if env is not None else list_multi_turn_environments() if agent else None
+    tasks = [] if several is None else tasks_of(several)
     found = [task.limits for _, task in tasks if isinstance(task, MultiTurnEnvironment)]
     if agent is not None and agent != bool(found):
         kind = "none is" if agent else "there are some"

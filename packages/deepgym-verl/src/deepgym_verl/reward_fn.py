@@ -158,7 +158,7 @@ def _counted(results: list[RunResult]) -> list[RunResult]:
 def _apart(grader: Judge, items: Sequence[Item]) -> list[RunResult]:
     """``_graded`` for a caller that isn't async, whose thread may run an event loop all the same.
 
-    In the caller's own thread, ``asyncio.run`` would also take away the loop that it had set.
+    A loop in the caller's own thread would take the place of one that it had set.
     """
     if not items:
         return []
@@ -173,7 +173,11 @@ def _apart(grader: Judge, items: Sequence[Item]) -> list[RunResult]:
 
     def run() -> None:
         try:
-            found.set_result(asyncio.run(main()))
+            loop = asyncio.new_event_loop()
+            try:
+                found.set_result(loop.run_until_complete(main()))
+            finally:
+                loop.close()
         except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
             found.set_exception(error)
 

@@ -39,7 +39,7 @@ def override(key: str, value: Any) -> str:
 
 
 def shell_command(overrides: Sequence[str]) -> str:
-    """verl's command with these overrides, quoted for a shell, a line for each."""
+    """The command with these overrides, quoted for a shell, a line for each."""
     return " \\\n    ".join([COMMAND, *map(shlex.quote, overrides)])
 
 
@@ -60,7 +60,7 @@ def config_file(settings: Mapping[str, Any]) -> str:
 
 
 def files(given: Sequence[str] | str | None) -> list[str] | None:
-    """Paths from the root, for verl's processes may have another folder; addresses (``hdfs://``) as they are."""
+    """Paths from the root, for verl's processes may have another folder. ``hdfs://...`` stays as it is."""
     several = [given] if isinstance(given, (str, os.PathLike)) else given
     return None if several is None else [_absolute(os.fspath(each)) for each in several]
 
@@ -78,8 +78,8 @@ def places(env: Any) -> list[str]:
     if isinstance(env, (list, tuple)):
         return [place for one in env for place in places(one)]
     raise OptionsError(
-        f"a configuration holds names and paths, not {type(env).__name__}: write the environment to a folder, "
-        "or have a file of yours say compute_score = make_verl_compute_score(...)"
+        f"a configuration holds names and paths, not {type(env).__name__}: write the environment to a "
+        "folder, or have a file of yours say compute_score = make_verl_compute_score(...)"
     )
 
 

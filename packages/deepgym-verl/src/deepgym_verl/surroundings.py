@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["PATCH", "in_validation", "trainer_mode", "under_v1", "warn_of_estimator", "warn_once"]
+__all__ = ["GROUPED", "PATCH", "in_validation", "trainer_mode", "under_v1", "warn_of_estimator", "warn_once"]
 
 logger = logging.getLogger("deepgym_verl")
 
 #: Set to ``1``, it has ``algorithm.adv_estimator=grpo`` leave out rows without a verdict.
 PATCH = "DEEPGYM_VERL_PATCH_GRPO"
 #: verl's estimators in whose baseline a masked row counts.
-_GROUPED = frozenset(
+GROUPED = frozenset(
     {
         "gdpo",
         "gpg",
@@ -61,7 +61,7 @@ def warn_of_estimator(config: Any) -> None:
     """Say once if masked rows will count in their siblings' baseline, or in the loss's divisor."""
     estimator = str(config.algorithm.get("adv_estimator"))
     patched = estimator == "grpo" and os.environ.get(PATCH) == "1"
-    if estimator in _GROUPED and not patched:
+    if estimator in GROUPED and not patched:
         patch = f", or set {PATCH}=1 for all of the run's processes" if estimator == "grpo" else ""
         warn_once(
             "estimator",
