@@ -35,7 +35,7 @@ def info_of(result: RunResult, seconds: float, steps: int = 0) -> dict[str, Any]
 
 
 def lost_info(seconds: float, steps: int = 0) -> dict[str, Any]:
-    """All ``KEYS`` of a run without a verdict, for v1's validation, which leaves out what is ``None``."""
+    """All ``KEYS`` of a run without a verdict, for the validation of a v1 that leaves out ``None``."""
     return {
         **dict.fromkeys(KEYS),
         "error": 1.0,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from . import versions
 from .info import info_of, lost_info
 from .reward import no_verdict
 from .surroundings import in_validation, trainer_mode, under_v1, warn_of_estimator
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .siblings import Group
 
 __all__ = ["judged_row", "left_out"]
+
+#: The first verl whose validation leaves ``None`` out of its means; before, it ends the run.
+_LEAVES_OUT_NONE = (0, 9, 1)
 
 
 def judged_row(
@@ -60,7 +64,9 @@ async def left_out(
         warn_of_estimator(loop.config)
         return _masked(loop, output, info_of(result, seconds, steps), seconds)
     if await in_validation(row):
-        return _masked(loop, output, lost_info(seconds, steps), seconds)
+        blank = versions.numbers(versions.installed() or "0.9.1") >= _LEAVES_OUT_NONE
+        told = lost_info(seconds, steps) if blank else info_of(result, seconds, steps)
+        return _masked(loop, output, told, seconds)
     if lost == "mask":
         warn_of_estimator(loop.config)
         return _masked(loop, output, info_of(result, seconds, steps), seconds)

@@ -48,6 +48,22 @@ def _register_estimators(module: Any) -> None:
         module.ADV_ESTIMATOR_REGISTRY["grpo"] = deepgym_grpo
 
 
+def _is_ours(function: Any) -> bool:
+    """Whether our ``compute_score`` is in it: as it is, or bound, or wrapped, as verl itself does."""
+    waiting, seen = [function], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if str(getattr(each, "__module__", "")).startswith("deepgym_verl."):
+            return True
+        if isinstance(each, functools.partial):
+            waiting += [each.func, *filter(callable, each.args)]
+        waiting.append(getattr(each, "__wrapped__", None))
+    return False
+
+
 def _refuse_rate_limits(module: Any) -> None:
     manager = module.RateLimitedRewardManager
     begin = manager.__init__
@@ -55,9 +71,7 @@ def _refuse_rate_limits(module: Any) -> None:
     @functools.wraps(begin)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
-        function = getattr(self, "compute_score", None)
-        wrapped = [function, *(getattr(function, "args", None) or ())]
-        if any(str(getattr(each, "__module__", "")).startswith("deepgym_verl.") for each in wrapped):
+        if _is_ours(getattr(self, "compute_score", None)):
             raise ValueError(_RATE_LIMITED)
 
     manager.__init__ = init

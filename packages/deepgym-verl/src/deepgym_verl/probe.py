@@ -21,6 +21,10 @@ from .probe_rows import AGENT, ENV
 
 __all__ = ["main", "questions"]
 
+#: What v1 adds to a sample's row, and that it is one of validation.
+_V1: dict[str, Any] = {"uid": "probe", "session_id": 0, "global_steps": 1}
+_VALIDATED = {"val": {"probe": {}}}
+
 
 def main(path: str) -> None:
     """Answer all questions into the file ``path``. A question that raises has its error as its answer."""
@@ -43,6 +47,7 @@ def questions() -> dict[str, Callable[[], Any]]:
         "agent_legacy": lost_agent_by_legacy,
         "v1": left_out_by_v1,
         "validation": kept_in_validation,
+        "validation_metrics": validation_metrics,
         "advantages": probe_batches.advantages,
         "advantages_v1": probe_batches.advantages_v1,
         "patched": probe_batches.patched,
@@ -114,18 +119,35 @@ def lost_agent_by_legacy() -> Any:
 
 def left_out_by_v1() -> Any:
     """What v1's synchronous trainer gets for it: the name of an error."""
-    return _v1({})
+    from deepgym.exceptions import NoVerdictError
+
+    try:
+        output = _lost_by_v1({})
+    except NoVerdictError:
+        return NoVerdictError.__name__
+    return _row(output) if output else "no row"
 
 
 def kept_in_validation() -> Any:
     """What v1 gets for it where it validates."""
-    return _v1({"val": {"probe": {}}})
+    return _row(_lost_by_v1(_VALIDATED))
 
 
-def _v1(noted: dict[str, Any]) -> Any:
+def validation_metrics() -> dict[str, float]:
+    """What v1 reports of a prompt's samples: right, wrong, lost and right."""
+    settings = probe_rows.config(ENV)
+    right, wrong = (
+        probe_rows.play("deepgym_single_turn", settings, [said], **_V1) for said in probe_rows.answers()
+    )
+    rows = [_info(each) for each in (right, wrong, _lost_by_v1(_VALIDATED), right)]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    process = import_module("verl.trainer.ppo.metric_utils").process_validation_metrics
+    found = process([ENV] * len(rows), [_V1["uid"]] * len(rows), columns)[ENV]
+    return {name: float(found[name][f"mean@{len(rows)}"]) for name in ("acc", "error")}
+
+
+def _lost_by_v1(noted: dict[str, Any]) -> Any:
     """``noted``: what TransferQueue, which needs Ray, would say of the samples that are being validated."""
-    from deepgym.exceptions import NoVerdictError
-
     queue: Any = import_module("transfer_queue")
     asked = queue.async_kv_list
 
@@ -134,19 +156,20 @@ def _v1(noted: dict[str, Any]) -> Any:
 
     queue.async_kv_list = listed
     settings = probe_rows.broken(ENV, "trainer.v1.trainer_mode=sync")
-    row = {"uid": "probe", "session_id": 0, "global_steps": 1}
     try:
-        output = probe_rows.play("deepgym_single_turn", settings, probe_rows.answers()[:1], **row)
-        return _row(output) if output else "no row"
-    except NoVerdictError:
-        return NoVerdictError.__name__
+        return probe_rows.play("deepgym_single_turn", settings, probe_rows.answers()[:1], **_V1)
     finally:
         queue.async_kv_list = asked
 
 
 def _row(output: Any) -> dict[str, Any]:
-    error = output.extra_fields["reward_extra_info"]["error"]
-    return {"score": output.reward_score, "error": error, "tokens": sum(output.response_mask)}
+    tokens = sum(output.response_mask)
+    return {"score": output.reward_score, "error": _info(output)["error"], "tokens": tokens}
+
+
+def _info(output: Any) -> dict[str, Any]:
+    found: dict[str, Any] = output.extra_fields["reward_extra_info"]
+    return found
 
 
 def cpus() -> int:

@@ -39,6 +39,7 @@ def found_in(answers: dict[str, Any], plugins: bool) -> list[Finding]:
         ("an agent's, legacy trainer", "agent_legacy", _masked, _NO_LOOPS),
         ("a run without a verdict, v1 trainer", "v1", _raised, _NO_LOOPS),
         ("a run without a verdict, v1's validation", "validation", _masked, _NO_LOOPS),
+        ("v1's validation metrics", "validation_metrics", _metrics, REPORT),
         ("advantages, legacy trainer", "advantages", _advantages, _ESTIMATOR),
         ("advantages, v1 trainer", "advantages_v1", _advantages, _ESTIMATOR),
         (
@@ -117,6 +118,15 @@ def _told(answer: list[dict[str, float]]) -> str:
 def _masked(answer: Any) -> _Judged:
     holds = answer == _MASKED
     return holds, "a masked row, error 1.0" if holds else f"{answer}, not {_MASKED}"
+
+
+def _metrics(answer: dict[str, float]) -> _Judged:
+    """``answer``: of four samples, one lost and one wrong. verl may count the lost one as wrong, or leave it out."""
+    holds = answer["error"] == 0.25 and 0.5 <= answer["acc"] <= 0.67
+    return (
+        holds,
+        f"of right, wrong, lost, right: acc {_number(answer['acc'])}, error {_number(answer['error'])}",
+    )
 
 
 def _raised(answer: Any) -> _Judged:
