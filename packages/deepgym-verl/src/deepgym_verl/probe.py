@@ -8,6 +8,7 @@ Without verl the only question is one that needs none.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -23,7 +24,7 @@ __all__ = ["main", "questions"]
 
 #: What v1 adds to a sample's row, and that it is one of validation.
 _V1: dict[str, Any] = {"uid": "probe", "session_id": 0, "global_steps": 1}
-_VALIDATED = {"val": {"probe": {}}}
+_VALIDATED: dict[str, Any] = {"val": {"probe": {}}}
 
 
 def main(path: str) -> None:
@@ -141,8 +142,11 @@ def validation_metrics() -> dict[str, float]:
     )
     rows = [_info(each) for each in (right, wrong, _lost_by_v1(_VALIDATED), right)]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    process = import_module("verl.trainer.ppo.metric_utils").process_validation_metrics
-    found = process([ENV] * len(rows), [_V1["uid"]] * len(rows), columns)[ENV]
+    process: Any = import_module("verl.trainer.ppo.metric_utils").process_validation_metrics
+    uid, counts = str(_V1["uid"]), {}
+    if "expected_acc_counts" in inspect.signature(process).parameters:
+        counts = {"expected_acc_counts": {(ENV, uid): len(rows)}}
+    found = process([ENV] * len(rows), [uid] * len(rows), columns, **counts)[ENV]
     return {name: float(found[name][f"mean@{len(rows)}"]) for name in ("acc", "error")}
 
 

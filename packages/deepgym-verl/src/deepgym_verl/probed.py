@@ -121,12 +121,10 @@ def _masked(answer: Any) -> _Judged:
 
 
 def _metrics(answer: dict[str, float]) -> _Judged:
-    """``answer``: of four samples, one lost and one wrong. verl may count the lost one as wrong, or leave it out."""
-    holds = answer["error"] == 0.25 and 0.5 <= answer["acc"] <= 0.67
-    return (
-        holds,
-        f"of right, wrong, lost, right: acc {_number(answer['acc'])}, error {_number(answer['error'])}",
-    )
+    """``answer``: of four samples, one lost and one wrong; verl may count the lost one as wrong."""
+    acc, error = answer["acc"], answer["error"]
+    holds = error == 0.25 and 0.5 <= acc <= 0.67
+    return holds, f"of right, wrong, lost and right: acc {_number(acc)}, error {_number(error)}"
 
 
 def _raised(answer: Any) -> _Judged:
