@@ -28,6 +28,7 @@ from deepgym.running.batch import Item, items_of
 from deepgym.running.schedule import failure_of, unstarted
 
 from .options import Options, OptionsError
+from .surroundings import warn_once
 
 if TYPE_CHECKING:
     from deepgym.client import AsyncDeepGym, DeepGym
@@ -74,7 +75,7 @@ class Judge:
             UnknownLabelError: the label names no environment.
             OptionsError: it names one for an agent, or one whose limits are longer than ``deadline``.
         """
-        env = self.labels.environment(label)
+        env = self._env(label)
         if isinstance(env, MultiTurnEnvironment):
             raise OptionsError(
                 f"environment {env.name!r} is for an agent that acts in steps: give its rows the agent loop "
@@ -93,11 +94,21 @@ class Judge:
             UnknownLabelError: the label names no environment.
             OptionsError: it names one that is answered in one piece.
         """
-        env: Task = self.labels.environment(label)
+        env = self._env(label)
         if not isinstance(env, MultiTurnEnvironment):
             raise OptionsError(
                 f"environment {env.name!r} is answered in one piece, without tools: give its rows the agent "
                 "loop deepgym_single_turn, or name one of `deepgym episodes` in env"
+            )
+        return env
+
+    def _env(self, label: object) -> Task:
+        env: Task = self.labels.environment(label)
+        if isinstance(label, str) and label.lower() != env.name.lower() and self.options.env is not None:
+            warn_once(
+                "another environment",
+                f"a row names the environment {label[:80]!r}, but reward_kwargs.env is {env.name!r} alone, "
+                "which grades every row; name all environments of the rows there",
             )
         return env
 
