@@ -21,13 +21,17 @@ TRAINERS = {
     "accelerate",
     "axolotl",
     "datasets",
+    "hydra",
     "lm_eval",
+    "omegaconf",
     "openrlhf",
     "ray",
     "tokenizers",
     "torch",
     "transformers",
     "trl",
+    "transfer_queue",
+    "verl",
     "vllm",
 }
 SUBCLASSING = {
@@ -37,6 +41,9 @@ SUBCLASSING = {
     "deepgym_openrlhf/agent.py": {"openrlhf"},
     "deepgym_trl/callbacks.py": {"transformers"},
     "deepgym_trl/trainers.py": {"trl"},
+    "deepgym_verl/advantages.py": {"torch"},
+    "deepgym_verl/agent.py": {"verl"},
+    "deepgym_verl/loops.py": {"verl"},
 }
 
 LOADED_BY = """
@@ -132,6 +139,13 @@ def test_the_core_imports_without_the_modules_that_only_unix_has() -> None:
         "deepgym_trl",
         "deepgym_trl.rewards",
         "deepgym_trl.envs",
+        "deepgym_verl",
+        "deepgym_verl.check",
+        "deepgym_verl.plugin",
+        "deepgym_verl.reward",
+        "deepgym_verl.reward_fn",
+        "deepgym_verl.rows",
+        "deepgym_verl.recipe",
     ],
 )
 def test_an_adapter_imports_without_its_trainer_and_without_the_modules_that_only_unix_has(name: str) -> None:

@@ -60,14 +60,16 @@ def test_the_pinned_install_takes_our_wheel(workspace: Workspace, wheelhouse: Pa
     assert taken.read_text("METADATA") == record
 
 
-def test_the_wheel_holds_every_source_file_and_the_license(workspace: Workspace, wheelhouse: Path) -> None:
-    source = workspace.core.folder / "src"
-    (wheel,) = wheelhouse.glob("deepgym-*.whl")
-    held = set(ZipFile(wheel).namelist())
-    files = {
-        path.relative_to(source).as_posix()
-        for path in source.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    assert files <= held
-    assert any(name.endswith("licenses/LICENSE") for name in held)
+def test_each_wheel_holds_every_source_file_and_the_license(workspace: Workspace, wheelhouse: Path) -> None:
+    for name, package in workspace.packages.items():
+        source = package.folder / "src"
+        (wheel,) = wheelhouse.glob(f"{name.replace('-', '_')}-*.whl")
+        held = set(ZipFile(wheel).namelist())
+        files = {
+            path.relative_to(source).as_posix()
+            for path in source.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert files
+        assert files - held == set(), name
+        assert any(path.endswith("licenses/LICENSE") for path in held), name

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepgym import load_environment, load_suite
+from deepgym.environments import MultiTurnEnvironment, list_multi_turn_environments, load_multi_turn_environment
 from deepgym.exceptions import InvalidEnvironmentError, UnknownNameError
-from deepgym.integrations.labels import Labels, UnknownLabelError
+from deepgym.integrations.labels import Labels, TaskLabels, UnknownLabelError
 
 #: A machine that does much else is no failure.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -191,3 +192,79 @@ def test_no_label_raises_anything_else(label: object) -> None:
         except UnknownLabelError:
             continue
         assert found.name in str(label)
+
+
+# --- labels that may name an environment for agents --------------------------------------------------------------
+
+EPISODE = "fix_the_program"
+
+
+def test_a_label_names_a_built_in_environment_of_either_kind() -> None:
+    labels = TaskLabels(None, "this run")
+    assert labels.declared == ()
+    assert labels.environment("two_sum") == load_environment("two_sum")
+    for name in list_multi_turn_environments():
+        for label in (name, {"env": name}, json.dumps({"task_id": name})):
+            assert labels.environment(label) == load_multi_turn_environment(name)
+
+
+def test_environments_of_both_kinds_may_be_declared(tmp_path: Path) -> None:
+    episode = load_multi_turn_environment(EPISODE)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(ROW) + "\n")
+    for envs in ([EPISODE, "two_sum", str(rows)], [episode, load_environment("two_sum"), rows], [[episode, "two_sum"], rows]):
+        labels = TaskLabels(envs, "this run")  # type: ignore[arg-type]
+        names = [env.name for env in labels.declared]
+        assert (len(names), set(names) >= {EPISODE, "two_sum"}) == (3, True)
+        assert isinstance(labels.environment(EPISODE), MultiTurnEnvironment)
+        assert labels.environment({"env": "two_sum"}) == load_environment("two_sum")
+        with pytest.raises(UnknownLabelError, match=f"this run has {EPISODE}, two_sum"):
+            labels.environment("coin_change")
+
+
+def test_one_environment_for_agents_is_every_row_s() -> None:
+    for envs in (EPISODE, load_multi_turn_environment(EPISODE), [EPISODE]):
+        labels = TaskLabels(envs, "this run")
+        assert {labels.environment(label).name for label in (None, "", "two_sum", 3)} == {EPISODE}
+        assert [env.name for env in labels.declared] == [EPISODE]
+
+
+def test_a_folder_holds_an_environment_of_either_kind(tmp_path: Path) -> None:
+    with pytest.raises((UnknownNameError, InvalidEnvironmentError)):
+        TaskLabels(tmp_path, "this run")
+    with pytest.raises(UnknownLabelError, match="isn't built in"):
+        TaskLabels(None, "this run").environment(str(tmp_path))
+
+
+def test_labels_for_one_answer_name_no_environment_for_agents() -> None:
+    with pytest.raises(UnknownLabelError, match="isn't built in"):
+        Labels(None).environment(EPISODE)
+    with pytest.raises(UnknownNameError):
+        Labels(EPISODE)
+
+
+def test_the_owner_is_named_in_what_is_said() -> None:
+    with pytest.raises(UnknownLabelError, match="give this run an environment, or put its name"):
+        TaskLabels(None, "this run").environment(None)
+
+
+@given(
+    label=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+        max_leaves=6,
+    )
+)
+@unhurried
+def test_whatever_a_label_is_it_names_an_environment_or_is_said_not_to(label: Any) -> None:
+    for labels in (TaskLabels(None, "this run"), TaskLabels(["coin_change", EPISODE], "this run")):
+        try:
+            assert labels.environment(label).name
+        except UnknownLabelError as error:
+            assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize("envs", [[], ["two_sum", "two_sum"], [EPISODE, load_multi_turn_environment(EPISODE)]])
+def test_no_environment_and_two_of_one_name_are_refused(envs: Any) -> None:
+    with pytest.raises(ValueError, match="at least one environment is needed, and each needs a name"):
+        TaskLabels(envs, "this run")

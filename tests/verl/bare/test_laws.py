@@ -25,6 +25,12 @@ def fenced(answer: str) -> str:
     return f"```python\n{answer}\n```" if answer else ""
 
 
+def judged(error: NoVerdictError) -> None:
+    """What is left out carries what is known of it."""
+    assert error.result is not None
+    assert not error.result.has_verdict
+
+
 class TestComputeScore(ContractLaws):
     """A run without a verdict raises; every other returns all keys, in order."""
 
@@ -36,9 +42,7 @@ class TestComputeScore(ContractLaws):
                 try:
                     found = await scored(grader, None, fenced(answer))
                 except NoVerdictError as error:
-                    assert error.result is not None
-                    assert not error.result.has_verdict
-                    return None
+                    return judged(error)
                 assert tuple(found) == KEYS
                 assert found["error"] == 0.0
                 score: float = found["score"]

@@ -9,19 +9,23 @@ import os
 from pathlib import Path
 from typing import Any
 
+from verl_plan import BREAKS, OUTAGE
+
 from deepgym.contract.evidence import Phase
 from deepgym.providers.base import Act, Capabilities, Place, Provider, Ran, Sandbox, Spec, Workspace
 from deepgym.providers.local import LocalProvider
 from deepgym.testing import Fault, FaultyProvider, SessionFault
-from verl_plan import BREAKS, OUTAGE
 
 __all__ = ["flaky"]
 
+_LOST = Fault("network", Phase.IN_PLAY)
+
 
 def flaky(**options: Any) -> Provider:
-    """A provider whose failures depend on nothing but the text."""
+    """A provider whose failures depend on nothing but the text, and on how often it came."""
     noted = _Noted(LocalProvider(**options))
-    single = _Marked(noted, Fault("network", Phase.IN_PLAY), OUTAGE)
+    often = FaultyProvider(noted, _LOST, rate=float(os.environ["DEEPGYM_VERL_LOST"]))
+    single = _Marked(often, _LOST, OUTAGE)
     struck = _Marked(single, SessionFault("network", "act"), OUTAGE)
     return _Marked(struck, SessionFault("died", "act"), BREAKS)
 

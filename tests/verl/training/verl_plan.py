@@ -24,6 +24,7 @@ __all__ = [
     "NUMBER",
     "OUTAGE",
     "RIGHT",
+    "SHARE",
     "SINGLE",
     "STRAY",
     "STRUCK",
@@ -31,7 +32,7 @@ __all__ = [
     "Answer",
     "Prompt",
     "write_data",
-    "write_number",
+    "write_environments",
     "write_script",
 ]
 
@@ -39,8 +40,9 @@ __all__ = [
 GROUP = 4
 #: Texts in what is run that make the judge fail; see `verl_flaky`.
 OUTAGE, BREAKS = "# outage", "# breaks"
-#: An environment that is answered in one piece, and one for an agent, which is made in each run's folder.
-SINGLE, NUMBER = "coin_change", "number"
+#: An environment that is answered in one piece, one for an agent, and one in which a tiny model with random
+#: weights learns to say what is worth more. The last two are written into each run's folder.
+SINGLE, NUMBER, SHARE = "coin_change", "number", "share"
 
 #: One thing said after another, until there is no tool call in it.
 Answer = tuple[str, ...]
@@ -69,7 +71,8 @@ def _act(command: str) -> Answer:
 RIGHT = _code(_REFERENCE)
 HALF = _code(_GREEDY)
 WRONG = _code("def coin_change(coins, amount):\n    return 99")
-LOST = _code(f"{_REFERENCE}{OUTAGE}")
+#: Shorter than what isn't lost, so that batches are as long with it as without.
+LOST = _code(f"def coin_change(coins, amount):\n    {OUTAGE}")
 
 FIXED = _act("echo 42 > number.txt")
 STRAY = _act("echo 41 > number.txt")
@@ -85,11 +88,14 @@ class Prompt:
     name: str
     """In its text, and in no other's."""
     answers: Sequence[Answer]
-    agent: str = "deepgym_single_turn"
+    agent: str | None = "deepgym_single_turn"
+    """``None``: the configuration says which loop it is for."""
+    task: str | None = None
+    """Its environment; without one, the one that the other prompts of its loop have."""
 
     @property
     def env(self) -> str:
-        return NUMBER if self.agent == "deepgym_agent" else SINGLE
+        return self.task or (NUMBER if self.agent == "deepgym_agent" else SINGLE)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -100,7 +106,7 @@ class Prompt:
             "ability": "code",
             "reward_model": {"style": "rule", "ground_truth": self.env},
             "extra_info": {"env": self.env, "prompt": self.name},
-            "agent_name": self.agent,
+            **({} if self.agent is None else {"agent_name": self.agent}),
         }
 
 
@@ -118,7 +124,8 @@ def write_script(path: Path, prompts: Sequence[Prompt]) -> str:
     return str(path)
 
 
-_MANIFEST = """
+_NUMBER = (
+    """
 kind = "multi_turn"
 name = "number"
 task = "Write 42 to number.txt."
@@ -126,16 +133,34 @@ tools = ["bash", "submit"]
 
 [verify]
 program = "verify.py"
-"""
-_VERIFIER = """
+""",
+    """
 def verify(work):
     return float(work.text("number.txt").strip() == "42")
-"""
+""",
+)
+_SHARE = (
+    """
+name = "share"
+task = "Write lower-case letters."
+
+[verify]
+kind = "program"
+program = "verify.py"
+""",
+    """
+def verify(solution):
+    text = solution.source()
+    return sum("a" <= char <= "z" for char in text) / max(1, len(text))
+""",
+)
 
 
-def write_number(folder: Path) -> str:
-    """The path of the environment `NUMBER`."""
-    folder.mkdir()
-    (folder / "environment.toml").write_text(_MANIFEST, encoding="utf-8")
-    (folder / "verify.py").write_text(_VERIFIER, encoding="utf-8")
-    return str(folder)
+def write_environments(folder: Path) -> list[str]:
+    """Where the environments are that runs are about: names, and paths of what is written."""
+    places = {NUMBER: _NUMBER, SHARE: _SHARE}
+    for name, (manifest, verifier) in places.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "environment.toml").write_text(manifest, encoding="utf-8")
+        (folder / name / "verify.py").write_text(verifier, encoding="utf-8")
+    return [SINGLE, *(str(folder / name) for name in places)]

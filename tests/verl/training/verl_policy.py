@@ -28,7 +28,9 @@ class Policy:
     @torch.no_grad()
     def sample(self, prompt: list[int], seed: str) -> tuple[list[int], list[float]]:
         """Tokens, and their logarithmic probabilities. The same for the same weights, prompt and seed."""
-        dice = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:6], "big"))
+        dice = torch.Generator().manual_seed(
+            int.from_bytes(hashlib.sha256(seed.encode()).digest()[:6], "big")
+        )
         end = self.model.config.eos_token_id
         said: list[int] = []
         logs: list[float] = []

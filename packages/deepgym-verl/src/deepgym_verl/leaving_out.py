@@ -38,7 +38,7 @@ def judged_row(
     loop: AgentLoopBase, output: AgentLoopOutput, result: RunResult, seconds: float, steps: int = 0
 ) -> AgentLoopOutput:
     """The row of a sample that has a verdict."""
-    _hold_a_token(loop, output)
+    _end_with_the_policy(loop, output)
     output.reward_score = float(result.score)
     output.metrics.compute_score = seconds
     output.extra_fields["reward_extra_info"] = info_of(result, seconds, steps)
@@ -80,7 +80,7 @@ async def left_out(
 def _masked(
     loop: AgentLoopBase, output: AgentLoopOutput, info: dict[str, Any], seconds: float
 ) -> AgentLoopOutput:
-    _hold_a_token(loop, output)
+    _end_with_the_policy(loop, output)
     output.response_mask = [0] * len(output.response_mask)
     output.reward_score = 0.0
     output.metrics.compute_score = seconds
@@ -88,12 +88,21 @@ def _masked(
     return output
 
 
-def _hold_a_token(loop: AgentLoopBase, output: AgentLoopOutput) -> None:
-    """Give an empty response the end-of-sequence token: verl puts a reward on a response's last token.
+def _end_with_the_policy(loop: AgentLoopBase, output: AgentLoopOutput) -> None:
+    """Have the response end with a token of the policy's: verl puts the reward on the last one.
 
-    It is the mask that tells: for a trajectory without a token verl hands out its prompt as the response.
+    Estimators that go token by token (GAE, REINFORCE++) don't see it where the mask is 0, as after the text of
+    a tool that ended the episode. An empty response gets the end-of-sequence token. It is the mask that tells:
+    for a trajectory without a token verl hands out its prompt as the response.
     """
-    if output.response_mask:
+    mask = output.response_mask
+    count = len(mask)
+    while count and not mask[count - 1]:
+        count -= 1
+    if count:
+        output.response_ids, output.response_mask = output.response_ids[:count], mask[:count]
+        if output.response_logprobs is not None:
+            output.response_logprobs = output.response_logprobs[:count]
         return
     eos = loop.tokenizer.eos_token_id
     output.response_ids, output.response_mask = [0 if eos is None else eos], [1]

@@ -23,6 +23,7 @@ __all__ = ["findings_of"]
 
 _FUNCTION = "reward.custom_reward_function"
 _OURS = "pkg://deepgym_verl.reward"
+_WHOLE = "pkg://deepgym_verl"
 _MANAGER = "reward.reward_manager.name"
 _ESTIMATOR = "algorithm.adv_estimator"
 _LOOP = "actor_rollout_ref.rollout.agent.default_agent_loop"
@@ -83,10 +84,13 @@ def _function(settings: Settings) -> Iterator[Finding]:
     if path is None and not _loops(settings):
         detail = "verl's built-in scorer grades the rows that don't name an agent loop of DeepGym's"
         yield Finding(f"{_FUNCTION}.path", "warn", detail, f"{_FUNCTION}.path={_OURS}")
+    elif "deepgym_verl" in str(path) and path not in (_OURS, _WHOLE):
+        detail = f"{path}: verl takes that for a file, as which our function can't be loaded"
+        yield Finding(f"{_FUNCTION}.path", "fail", detail, f"{_FUNCTION}.path={_OURS}")
     if manager == "rate_limited":
         detail = f"{manager} turns a run without a verdict into a reward of 0.0"
         yield Finding(_MANAGER, "fail", detail, "leave it out: what runs at once is bounded already")
-    elif manager == "remote" and path == _OURS:
+    elif manager == "remote" and path in (_OURS, _WHOLE):
         yield Finding(_MANAGER, "fail", f"{manager} takes no async function, such as ours", "leave it out")
 
 
@@ -109,7 +113,7 @@ def _read(settings: Settings) -> Options | None:
     Raises:
         OptionsError: one is unknown or wrong.
     """
-    if settings.get(f"{_FUNCTION}.path") != _OURS and not _loops(settings):
+    if settings.get(f"{_FUNCTION}.path") not in (_OURS, _WHOLE) and not _loops(settings):
         return None
     given = settings.get(f"{_FUNCTION}.reward_kwargs")
     return Options.read(given if isinstance(given, Mapping) else {})

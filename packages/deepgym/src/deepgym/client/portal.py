@@ -49,7 +49,8 @@ class Portal:
     def start(self, function: Callable[[], Awaitable[_T]]) -> Call[_T]:
         """Start ``await function()`` in the loop."""
         call = Call(self._portal.start_task_soon, function)
-        self._calls.add(call)
+        with self._gate:
+            self._calls.add(call)
         return call
 
     def start_soon(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> Call[_T]:
@@ -63,7 +64,7 @@ class Portal:
             if self._over:
                 raise RuntimeError("the client's event loop has ended")
             call = Call(lambda run: asyncio.run_coroutine_threadsafe(run(), self._loop), function)
-        self._calls.add(call)
+            self._calls.add(call)
         return call
 
     def call(self, function: Callable[[], Awaitable[_T]]) -> _T:
@@ -77,7 +78,9 @@ class Portal:
 
     def stop_calls(self) -> None:
         """Cancel what other threads have running here, and wait for its clean-up."""
-        for call in list(self._calls):
+        with self._gate:
+            calls = list(self._calls)
+        for call in calls:
             call.stop()
 
     def stop(self) -> None:
