@@ -60,8 +60,8 @@ CLIENT = (
 VERL = ("0.9.0", "0.9.1")
 #: What verl imports, but doesn't require.
 WITH_VERL = ("TransferQueue>=0.1.10", "cachetools", "fastapi", "uvicorn")
-#: Whole training runs beyond the gate's.
-FULL_VERL = "tests/verl/test_training_full.py"
+#: Whole training runs beyond the gate's three.
+FULL_VERL = tuple(f"--ignore=tests/verl/test_{name}.py" for name in ("learning", "training_full"))
 #: The newest Axolotl that runs on Python 3.11, where PyTorch has a build without CUDA.
 AXOLOTL = "axolotl==0.19.0"
 #: Models this small train faster on one thread.
@@ -319,7 +319,7 @@ def _verl(session: nox.Session, version: str, *tests: str) -> None:
 @nox.session(python=TRAINED_ON)
 def verl(session: nox.Session) -> None:
     """verl's own workers, and whole runs of its trainers, on the CPU."""
-    _verl(session, VERL[-1], "tests/verl", f"--ignore={FULL_VERL}")
+    _verl(session, VERL[-1], "tests/verl", *FULL_VERL)
 
 
 @nox.session(python=TRAINED_ON)

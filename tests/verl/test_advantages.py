@@ -73,7 +73,10 @@ class Batch:
 
     def of(self, estimator: Any, **more: Any) -> Any:
         advantages, returns = estimator(
-            token_level_rewards=self.rewards.clone(), response_mask=self.mask.clone(), index=self.index, **more
+            token_level_rewards=self.rewards.clone(),
+            response_mask=self.mask.clone(),
+            index=self.index,
+            **more,
         )
         assert advantages.shape == returns.shape == self.rewards.shape
         assert torch.equal(advantages, returns)
@@ -176,8 +179,12 @@ def test_whatever_stands_in_a_masked_row_moves_nothing(batch: Batch, score: floa
 
 def test_the_numbers_of_one_outage() -> None:
     batch = Batch([0, 0, 0, 0], [1.0, 1.0, 0.0, 0.0], [False, False, False, True])
-    assert batch.of(deepgym_grpo)[:, 0].tolist() == pytest.approx([0.57735, 0.57735, -1.154699, 0.0], abs=1e-5)
-    assert batch.of(VERLS.grpo)[:, 0].tolist() == pytest.approx([0.866024, 0.866024, -0.866024, 0.0], abs=1e-5)
+    assert batch.of(deepgym_grpo)[:, 0].tolist() == pytest.approx(
+        [0.57735, 0.57735, -1.154699, 0.0], abs=1e-5
+    )
+    assert batch.of(VERLS.grpo)[:, 0].tolist() == pytest.approx(
+        [0.866024, 0.866024, -0.866024, 0.0], abs=1e-5
+    )
     assert batch.of(deepgym_rloo)[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0, 0.0])
     assert batch.of(VERLS.rloo)[:, 0].tolist() == pytest.approx([2 / 3, 2 / 3, -2 / 3, 0.0])
     plain = batch.of(deepgym_grpo, norm_adv_by_std_in_grpo=False)[:, 0].tolist()
@@ -251,7 +258,11 @@ def test_nothing_that_is_given_is_changed_and_nothing_is_differentiated() -> Non
 
 def proto(batch: Batch, **tensors: Any) -> Any:
     return DataProto.from_dict(
-        tensors={"token_level_rewards": batch.rewards.clone(), "response_mask": batch.mask.clone(), **tensors},
+        tensors={
+            "token_level_rewards": batch.rewards.clone(),
+            "response_mask": batch.mask.clone(),
+            **tensors,
+        },
         non_tensors={"uid": batch.index},
     )
 

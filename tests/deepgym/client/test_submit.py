@@ -42,7 +42,11 @@ def test_work_gets_the_async_client_and_runs_in_its_loop() -> None:
 
         async def work(client: AsyncDeepGym) -> tuple[bool, str, list[float | None]]:
             batch = await client.run_batch(ADD, [GOOD, WRONG])
-            return client is dg.asynchronous, threading.current_thread().name, [r.reward for r in batch.results]
+            return (
+                client is dg.asynchronous,
+                threading.current_thread().name,
+                [r.reward for r in batch.results],
+            )
 
         assert dg.submit(work).result() == (True, "deepgym", [1.0, 0.0])
 

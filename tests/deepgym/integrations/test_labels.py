@@ -12,7 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepgym import load_environment, load_suite
-from deepgym.environments import MultiTurnEnvironment, list_multi_turn_environments, load_multi_turn_environment
+from deepgym.environments import (
+    MultiTurnEnvironment,
+    list_multi_turn_environments,
+    load_multi_turn_environment,
+)
 from deepgym.exceptions import InvalidEnvironmentError, UnknownNameError
 from deepgym.integrations.labels import Labels, TaskLabels, UnknownLabelError
 
@@ -212,7 +216,11 @@ def test_environments_of_both_kinds_may_be_declared(tmp_path: Path) -> None:
     episode = load_multi_turn_environment(EPISODE)
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps(ROW) + "\n")
-    for envs in ([EPISODE, "two_sum", str(rows)], [episode, load_environment("two_sum"), rows], [[episode, "two_sum"], rows]):
+    for envs in (
+        [EPISODE, "two_sum", str(rows)],
+        [episode, load_environment("two_sum"), rows],
+        [[episode, "two_sum"], rows],
+    ):
         labels = TaskLabels(envs, "this run")  # type: ignore[arg-type]
         names = [env.name for env in labels.declared]
         assert (len(names), set(names) >= {EPISODE, "two_sum"}) == (3, True)
@@ -239,8 +247,14 @@ def test_a_folder_holds_an_environment_of_either_kind(tmp_path: Path) -> None:
 def test_labels_for_one_answer_name_no_environment_for_agents() -> None:
     with pytest.raises(UnknownLabelError, match="isn't built in"):
         Labels(None).environment(EPISODE)
-    with pytest.raises(UnknownNameError):
-        Labels(EPISODE)
+    for envs in (
+        EPISODE,
+        [EPISODE],
+        load_multi_turn_environment(EPISODE),
+        ["two_sum", load_multi_turn_environment(EPISODE)],
+    ):
+        with pytest.raises(InvalidEnvironmentError, match="in steps"):
+            Labels(envs)  # type: ignore[arg-type]
 
 
 def test_the_owner_is_named_in_what_is_said() -> None:
@@ -264,7 +278,9 @@ def test_whatever_a_label_is_it_names_an_environment_or_is_said_not_to(label: An
             assert len(str(error)) < 400
 
 
-@pytest.mark.parametrize("envs", [[], ["two_sum", "two_sum"], [EPISODE, load_multi_turn_environment(EPISODE)]])
+@pytest.mark.parametrize(
+    "envs", [[], ["two_sum", "two_sum"], [EPISODE, load_multi_turn_environment(EPISODE)]]
+)
 def test_no_environment_and_two_of_one_name_are_refused(envs: Any) -> None:
     with pytest.raises(ValueError, match="at least one environment is needed, and each needs a name"):
         TaskLabels(envs, "this run")

@@ -16,9 +16,9 @@ from deepgym.integrations import runs as runs_module
 from deepgym.integrations.judging import least_deadline
 from deepgym.integrations.runs import Runs, admits, plain
 from deepgym.models import BatchResult, RunResult
-from deepgym.providers.base import Sandbox, Spec
+from deepgym.providers.base import Job, Sandbox, Spec
 from deepgym.running.batch import Item
-from deepgym.testing.fakes import FakeProvider
+from deepgym.testing.fakes import Behaviour, FakeProvider
 from deepgym.testing.faults import FAULTS, Fault, FaultyProvider
 from deepgym.testing.laws import ADD, ANSWERS, GOOD, HALF, SCRIPT, WRONG
 
@@ -127,24 +127,31 @@ def test_a_run_that_cannot_end_in_time_is_not_started() -> None:
     assert not admits(Item(ADD, GOOD), time.monotonic() + LEAST - 0.01)
 
 
+class Long(Gate):
+    """Time passes while an answer runs."""
+
+    ahead = 0.0
+
+    def behaviour(self, job: Job) -> Behaviour:
+        self.ahead += 40.0
+        return super().behaviour(job)
+
+
 def test_a_run_that_waited_too_long_for_a_place_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> tuple[list[RunResult], int]:
-        provider = Gate()
+        provider = Long()
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + provider.ahead)
         async with AsyncDeepGym(provider=provider) as dg:
             runs = Runs(dg, 1)
-            first = asyncio.ensure_future(graded(runs, start_by=LEAST + 30))
-            second = asyncio.ensure_future(graded(runs, start_by=LEAST + 30))
+            going = [asyncio.ensure_future(graded(runs, start_by=LEAST + 30)) for _ in range(3)]
             await provider.there.wait()
-            real = time.monotonic
-            monkeypatch.setattr(time, "monotonic", lambda: real() + 20.0)
             provider.gate.set()
-            one = await first
-            monkeypatch.setattr(time, "monotonic", lambda: real() + 40.0)
-            return [one, await second], provider.opened
+            return list(await asyncio.gather(*going)), provider.opened
 
     results, opened = in_a_loop(main)
-    assert [result.error_type for result in results] in ([None, "deadline"], [None, None])
-    assert opened == sum(result.has_verdict for result in results)
+    assert [result.error_type for result in results] == [None, "deadline", "deadline"]
+    assert (results[0].reward, opened) == (1.0, 1)
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["nobody waits any longer", "its time is over"])

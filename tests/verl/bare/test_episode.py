@@ -49,7 +49,9 @@ def done(files: dict[str, bytes]) -> bool:
 
 
 def fake(acts: Any = None, **others: Any) -> FakeProvider:
-    return FakeProvider(sessions=FakeSessions({"look": "seen\n"} if acts is None else acts, **{"judged": done, **others}))
+    return FakeProvider(
+        sessions=FakeSessions({"look": "seen\n"} if acts is None else acts, **{"judged": done, **others})
+    )
 
 
 Bench = Callable[..., Judge]
@@ -201,7 +203,9 @@ def test_a_reward_along_the_way_comes_with_its_step(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fault", SESSION_FAULTS, ids=str)
-def test_a_fault_of_the_sandbox_is_ours_or_the_agent_s_as_the_contract_says(fault: SessionFault, bench: Bench) -> None:
+def test_a_fault_of_the_sandbox_is_ours_or_the_agent_s_as_the_contract_says(
+    fault: SessionFault, bench: Bench
+) -> None:
     inner = fake()
     # The set-up works; the agent's first act is what meets the fault.
     answers = {"look"} if fault.verb == "act" else None
@@ -396,7 +400,9 @@ def test_what_hangs_is_no_verdict_and_is_stopped(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_sandbox_that_never_closes_is_not_waited_for(hanging: Callable[[str], Hanging], bench: Bench) -> None:
+def test_a_sandbox_that_never_closes_is_not_waited_for(
+    hanging: Callable[[str], Hanging], bench: Bench
+) -> None:
     provider = hanging("close")
 
     async def main() -> None:
@@ -472,7 +478,9 @@ def test_a_client_that_cannot_be_reached_is_no_verdict(bench: Bench, monkeypatch
     assert "can't start new thread" in str(found.result.error)
 
 
-def test_a_client_that_is_lost_in_mid_episode_is_no_verdict(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_is_lost_in_mid_episode_is_no_verdict(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judge = bench(fake())
 
     async def main() -> Any:
@@ -609,5 +617,3 @@ def test_a_real_session_of_the_local_sandbox_is_played_and_closed(local_sandbox:
         found = asyncio.run(play(judge, [{"name": "bash", "arguments": '{"command": "echo yes > done"}'}]))
         assert found.result.reward == 1.0
         assert (found.result.isolation, found.lost) != ("", True)
-
-

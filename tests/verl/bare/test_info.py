@@ -62,7 +62,9 @@ def test_a_pass_that_a_run_without_a_verdict_reported_counts_for_nothing() -> No
 def test_whatever_a_run_came_to_the_keys_are_the_same(
     score: float, passed: bool, error: Any, seconds: float, steps: int
 ) -> None:
-    result = RunResult.model_construct(**{**PASSED.__dict__, "score": score, "passed": passed, "error_type": error})
+    result = RunResult.model_construct(
+        **{**PASSED.__dict__, "score": score, "passed": passed, "error_type": error}
+    )
     info = info_of(result, seconds, steps)
     assert tuple(info) == KEYS == tuple(lost_info(seconds, steps))
     assert info["error"] == float(not result.has_verdict)

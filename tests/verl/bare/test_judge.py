@@ -156,7 +156,9 @@ def test_whatever_a_provider_raises_is_a_result(error: Exception, kit: SimpleNam
     assert result.env_name == ADD.name
 
 
-@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), OSError(24, "Too many open files")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("can't start new thread"), OSError(24, "Too many open files")]
+)
 def test_a_client_that_cannot_be_reached_is_no_verdict(
     error: Exception, kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +232,9 @@ def test_the_worker_s_loop_goes_on_while_the_client_s_is_blocked(kit: SimpleName
     assert asyncio.run(main()) == 1000
 
 
-def test_a_client_whose_loop_hangs_is_no_verdict(kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_whose_loop_hangs_is_no_verdict(
+    kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judge_module, "_BEAT", 0.05)
     provider = kit.Waiting(blocking=True)
     grader = Judge(options(), kit.client(provider))
@@ -246,7 +250,9 @@ def test_a_client_whose_loop_hangs_is_no_verdict(kit: SimpleNamespace, monkeypat
     assert asyncio.run(grader.result(None, GOOD)).reward == 1.0
 
 
-def test_a_client_that_is_only_slow_is_waited_for(kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_is_only_slow_is_waited_for(
+    kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judge_module, "_BEAT", 0.05)
     provider = kit.Waiting()
     grader = Judge(options(), kit.client(provider))
@@ -341,7 +347,17 @@ def test_an_environment_that_a_row_names_must_fit_the_deadline_too(kit: SimpleNa
 
 @pytest.mark.parametrize(
     "text",
-    ["", " \n", "\x00", "\ud800", "```python\n", "```" * 5000, "<think>" * 5000, "> " * 20_000 + "```", "x" * 200_000],
+    [
+        "",
+        " \n",
+        "\x00",
+        "\ud800",
+        "```python\n",
+        "```" * 5000,
+        "<think>" * 5000,
+        "> " * 20_000 + "```",
+        "x" * 200_000,
+    ],
     ids=["empty", "blank", "nul", "surrogate", "open fence", "fences", "thoughts", "nested", "long"],
 )
 def test_no_text_of_a_policy_s_raises(text: str, kit: SimpleNamespace) -> None:
@@ -498,13 +514,17 @@ def _survives(error: NoVerdictError, dumps: Callable[[Any], bytes]) -> None:
         assert not isinstance(again, TimeoutError)
 
 
-@pytest.mark.parametrize("result", [None, RunResult(score=0.0, error_type="provider_error", error="HTTP 503")])
+@pytest.mark.parametrize(
+    "result", [None, RunResult(score=0.0, error_type="provider_error", error="HTTP 503")]
+)
 def test_the_error_survives_pickling(result: RunResult | None) -> None:
     _survives(NoVerdictError("no verdict", result), pickle.dumps)
     _survives(NoVerdictError("no verdict", result), lambda error: pickle.dumps(error, 2))
 
 
-@pytest.mark.parametrize("result", [None, RunResult(score=0.0, error_type="provider_error", error="HTTP 503")])
+@pytest.mark.parametrize(
+    "result", [None, RunResult(score=0.0, error_type="provider_error", error="HTTP 503")]
+)
 def test_the_error_survives_cloudpickle_which_ray_uses(result: RunResult | None) -> None:
     cloudpickle = pytest.importorskip("cloudpickle")
     _survives(NoVerdictError("no verdict", result), cloudpickle.dumps)

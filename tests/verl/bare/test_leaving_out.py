@@ -100,7 +100,13 @@ def test_the_legacy_trainer_always_gets_a_masked_row(lost: str) -> None:
     assert (row.reward_score, row.response_mask, row.response_ids) == (0.0, [0, 0, 0], [1, 2, 3])
     info = row.extra_fields["reward_extra_info"]
     assert tuple(info) == KEYS
-    assert (info["error"], info["score"], info["acc"], info["seconds"], info["steps"]) == (1.0, 0.0, 0.0, 1.5, 2.0)
+    assert (info["error"], info["score"], info["acc"], info["seconds"], info["steps"]) == (
+        1.0,
+        0.0,
+        0.0,
+        1.5,
+        2.0,
+    )
 
 
 @pytest.mark.parametrize("lost", ["auto", "raise", "empty", "mask"])
@@ -175,7 +181,9 @@ def test_the_legacy_trainer_is_warned_of_its_estimator_once(caplog: pytest.LogCa
     assert len([each for each in caplog.records if "adv_estimator=rloo" in each.message]) == 1
 
 
-def test_nothing_is_said_of_an_estimator_where_the_sample_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_said_of_an_estimator_where_the_sample_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert leave(loop_of("colocate_async", "grpo"), output_of(), V1, siblings=2) == []
     leave(loop_of(estimator="grpo"), output_of(), VALIDATION)
     assert not [each for each in caplog.records if "adv_estimator" in each.message]

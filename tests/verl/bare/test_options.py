@@ -17,7 +17,11 @@ EPISODE = "fix_the_program"
 
 
 def test_without_any_option_rows_name_built_in_environments_for_the_local_sandbox() -> None:
-    for given in (None, {}, {"env": None, "mode": None, "deadline": None, "lost": None, "max_parallel": None}):
+    for given in (
+        None,
+        {},
+        {"env": None, "mode": None, "deadline": None, "lost": None, "max_parallel": None},
+    ):
         options = Options.read(given)
         assert options == Options() == Options(None, "local", None, None, DEADLINE, "auto")
         assert options.labels().environment("two_sum").name == "two_sum"
@@ -108,7 +112,11 @@ def test_an_environment_is_a_name_a_path_an_object_a_suite_or_several(tmp_path: 
 
 
 def test_lists_in_lists_are_read_as_one_and_can_be_looked_up() -> None:
-    for env in ([["two_sum"], "coin_change"], iter(["two_sum", "coin_change"]), (("two_sum", ["coin_change"]),)):
+    for env in (
+        [["two_sum"], "coin_change"],
+        iter(["two_sum", "coin_change"]),
+        (("two_sum", ["coin_change"]),),
+    ):
         options = Options.read({"env": env})
         assert options.env == ("two_sum", "coin_change")
         assert options in {Options(("two_sum", "coin_change"))}
@@ -150,7 +158,10 @@ def test_a_client_has_the_room_that_was_asked_for() -> None:
 def test_equal_options_are_one_key() -> None:
     two_sum = load_environment("two_sum")
     for env in ("two_sum", two_sum, ["two_sum", "coin_change"], load_suite("easy"), EPISODE):
-        one, other = Options.read({"env": env, "deadline": 700}), Options.read({"deadline": 700.0, "env": env})
+        one, other = (
+            Options.read({"env": env, "deadline": 700}),
+            Options.read({"deadline": 700.0, "env": env}),
+        )
         assert one == other
         assert len({one, other}) == 1
     assert Options.read({"env": "two_sum"}) != Options.read({"env": "coin_change"})

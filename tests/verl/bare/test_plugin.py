@@ -240,7 +240,9 @@ def test_modules_that_are_there_already_are_seen_to_at_once(run: Run) -> None:
     assert found[2] == ["reward.reward_manager"[:20]]
 
 
-@pytest.mark.parametrize("first", ["import verl.trainer.ppo.rollout_corr_helper, verl.trainer.ppo.core_algos", "pass"])
+@pytest.mark.parametrize(
+    "first", ["import verl.trainer.ppo.rollout_corr_helper, verl.trainer.ppo.core_algos", "pass"]
+)
 def test_installing_it_twice_does_no_harm(first: str, run: Run) -> None:
     finders, wrapped, names, calls = run(f"""
         {first}

@@ -57,7 +57,9 @@ def test_verl_takes_it_for_an_async_function() -> None:
     assert inspect.iscoroutinefunction(make_verl_compute_score(ADD))
 
 
-def test_every_answer_has_its_score_under_the_same_keys_in_the_same_order(provider: Callable[[Any], Any]) -> None:
+def test_every_answer_has_its_score_under_the_same_keys_in_the_same_order(
+    provider: Callable[[Any], Any],
+) -> None:
     provider(FakeProvider(SCRIPT))
 
     async def main() -> list[dict[str, Any]]:
@@ -71,7 +73,12 @@ def test_every_answer_has_its_score_under_the_same_keys_in_the_same_order(provid
     assert {each["error"] for each in found} == {0.0}
     by_answer = dict(zip(ANSWERS, found, strict=True))
     assert by_answer[LOOPS]["model_fault"] == 1.0
-    assert by_answer[GOOD]["model_fault"] == by_answer[HALF]["model_fault"] == by_answer[RAISES]["model_fault"] == 0.0
+    assert (
+        by_answer[GOOD]["model_fault"]
+        == by_answer[HALF]["model_fault"]
+        == by_answer[RAISES]["model_fault"]
+        == 0.0
+    )
     assert all(each["seconds"] >= 0 and each["steps"] == 0 for each in found)
 
 
@@ -114,7 +121,9 @@ def test_an_outage_is_never_a_number_beside_siblings_that_keep_theirs(provider: 
 
     async def main() -> list[Any]:
         rows = [row(answer) for answer in [*ANSWERS] * 8]
-        return list(await asyncio.gather(*(compute_score(**each, env=ADD) for each in rows), return_exceptions=True))
+        return list(
+            await asyncio.gather(*(compute_score(**each, env=ADD) for each in rows), return_exceptions=True)
+        )
 
     found = asyncio.run(main())
     lost = [each for each in found if isinstance(each, BaseException)]
@@ -173,7 +182,9 @@ def test_a_row_is_not_changed(provider: Callable[[Any], Any]) -> None:
 # --- a function of one's own -----------------------------------------------------------------------------------
 
 
-def test_a_made_function_grades_for_its_environment_whatever_the_row_says(provider: Callable[[Any], Any]) -> None:
+def test_a_made_function_grades_for_its_environment_whatever_the_row_says(
+    provider: Callable[[Any], Any],
+) -> None:
     provider(FakeProvider(SCRIPT))
     made = make_verl_compute_score(ADD, deadline=600)
     for given in (row(GOOD), row(GOOD, data_source="gsm8k", extra_info=None, ground_truth="42")):

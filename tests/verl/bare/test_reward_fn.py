@@ -39,7 +39,11 @@ class Tensor:
 
     def __init__(self, rows: Any, shape: tuple[int, ...] | None = None) -> None:
         self._rows = rows
-        self.shape = shape if shape is not None else (len(rows), len(rows[0]) if rows and isinstance(rows[0], list) else 0)
+        self.shape = (
+            shape
+            if shape is not None
+            else (len(rows), len(rows[0]) if rows and isinstance(rows[0], list) else 0)
+        )
 
     def tolist(self) -> Any:
         return self._rows
@@ -59,7 +63,11 @@ def proto(answers: list[str], *, prompt: int = 3, **columns: Any) -> SimpleNames
     masks = [[0, 1, 1][:prompt] + [1] * len(each) + [0] * (longest - len(each)) for each in ids]
     responses = [each + [ord("#")] * (longest - len(each)) for each in ids]
     return SimpleNamespace(
-        batch={"responses": Tensor(responses), "attention_mask": Tensor(masks), "prompts": Tensor([[0] * prompt])},
+        batch={
+            "responses": Tensor(responses),
+            "attention_mask": Tensor(masks),
+            "prompts": Tensor([[0] * prompt]),
+        },
         non_tensor_batch={name: Tensor(values) for name, values in columns.items()},
         meta_info={},
     )
@@ -86,11 +94,17 @@ def conversation(answer: str) -> list[Mapping[str, Any]]:
 FORMS: dict[str, Callable[[list[str]], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "texts": lambda answers: ((answers,), {}),
     "a tuple": lambda answers: ((tuple(answers),), {}),
-    "fenced texts": lambda answers: (([f"So:\n```python\n{each}\n```" if each else "" for each in answers],), {}),
+    "fenced texts": lambda answers: (
+        ([f"So:\n```python\n{each}\n```" if each else "" for each in answers],),
+        {},
+    ),
     "an array": lambda answers: ((Tensor(answers),), {}),
     "conversations": lambda answers: (([conversation(each) for each in answers],), {}),
     "conversations in arrays": lambda answers: (([Tensor(conversation(each)) for each in answers],), {}),
-    "what the assistant said": lambda answers: (([{"role": "assistant", "content": each} for each in answers],), {}),
+    "what the assistant said": lambda answers: (
+        ([{"role": "assistant", "content": each} for each in answers],),
+        {},
+    ),
     "messages without a role": lambda answers: (([[{"content": each}] for each in answers],), {}),
     "a DataProto": lambda answers: ((proto(answers),), {}),
     "a DataProto with columns": lambda answers: (
@@ -163,7 +177,9 @@ def test_rows_name_their_environments(make: Callable[..., VerlRewardFn]) -> None
         (proto(answers, extra_info=rows), {}),
         (
             proto(
-                answers, data_source=["deepgym/x"] * 3, reward_model=[{"ground_truth": name} for name in names]
+                answers,
+                data_source=["deepgym/x"] * 3,
+                reward_model=[{"ground_truth": name} for name in names],
             ),
             {},
         ),
@@ -175,7 +191,12 @@ def test_rows_name_their_environments(make: Callable[..., VerlRewardFn]) -> None
 
 _ANY = object()
 _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
-    "nothing": (None, {}, TypeError, "expected a DataProto, a list of completions, or solution_strs=; got none"),
+    "nothing": (
+        None,
+        {},
+        TypeError,
+        "expected a DataProto, a list of completions, or solution_strs=; got none",
+    ),
     "two of them": ([GOOD], {"solution_strs": [GOOD]}, TypeError, "not two of them"),
     "one text": (GOOD, {}, TypeError, "must be a list with one item for each sample, not str"),
     "bytes": (b"x", {}, TypeError, "not bytes"),
@@ -185,9 +206,19 @@ _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "a set": ({GOOD}, {}, TypeError, "not set"),
     "numbers": ([GOOD, 3], {}, TypeError, "sample 1: .*not int"),
     "token ids": ([[1, 2], [3]], {}, TypeError, "sample 0: a message is a mapping"),
-    "one conversation": (conversation(GOOD), {}, TypeError, r"sample 0: .*one message of 'user'.*\[conversation\]"),
+    "one conversation": (
+        conversation(GOOD),
+        {},
+        TypeError,
+        r"sample 0: .*one message of 'user'.*\[conversation\]",
+    ),
     "messages that are no mappings": ([["a", "b"]], {}, TypeError, "sample 0: a message is a mapping"),
-    "content that is a number": ([[{"role": "assistant", "content": 3}]], {}, TypeError, "sample 0: a message's"),
+    "content that is a number": (
+        [[{"role": "assistant", "content": 3}]],
+        {},
+        TypeError,
+        "sample 0: a message's",
+    ),
     "solutions in one text": (None, {"solution_strs": GOOD}, TypeError, "solution_strs must be a list"),
     "fewer sources": (
         None,
@@ -200,7 +231,12 @@ _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "one row": ([GOOD], {"extra_infos": {"env": "x"}}, TypeError, "extra_infos must be a list.*not dict"),
     "an unknown column": ([GOOD], {"prompts": ["x"]}, TypeError, "prompts"),
     "a DataProto and columns": (proto([GOOD]), {"extra_infos": [{}]}, TypeError, "leave out extra_infos"),
-    "no tensors": (SimpleNamespace(batch=None, non_tensor_batch={}), {}, ValueError, "no responses and no att.*no tensors"),
+    "no tensors": (
+        SimpleNamespace(batch=None, non_tensor_batch={}),
+        {},
+        ValueError,
+        "no responses and no att.*no tensors",
+    ),
     "before generation": (
         SimpleNamespace(batch={"input_ids": _ANY, "attention_mask": _ANY}, non_tensor_batch={}),
         {},
@@ -214,13 +250,17 @@ _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         "has no attention_mask: .*this has response_mask, responses",
     ),
     "one row of a DataProto": (
-        SimpleNamespace(batch={"responses": Tensor([1], (1,)), "attention_mask": Tensor([1], (1,))}, non_tensor_batch={}),
+        SimpleNamespace(
+            batch={"responses": Tensor([1], (1,)), "attention_mask": Tensor([1], (1,))}, non_tensor_batch={}
+        ),
         {},
         ValueError,
         r"responses must be \[rows, tokens\], not \[1\]",
     ),
     "a scalar": (
-        SimpleNamespace(batch={"responses": Tensor(3, ()), "attention_mask": Tensor([[1]])}, non_tensor_batch={}),
+        SimpleNamespace(
+            batch={"responses": Tensor(3, ()), "attention_mask": Tensor([[1]])}, non_tensor_batch={}
+        ),
         {},
         ValueError,
         r"responses must be \[rows, tokens\]",
@@ -253,10 +293,16 @@ _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         ValueError,
         r"responses is \[1, 1\], attention_mask \[2, 1\]",
     ),
-    "columns of other rows": (proto([GOOD], extra_info=[{}, {}]), {}, ValueError, "1 responses.*2 extra_info"),
+    "columns of other rows": (
+        proto([GOOD], extra_info=[{}, {}]),
+        {},
+        ValueError,
+        "1 responses.*2 extra_info",
+    ),
     "a column that is none": (
         SimpleNamespace(
-            batch={"responses": Tensor([[97]]), "attention_mask": Tensor([[1]])}, non_tensor_batch={"extra_info": 3}
+            batch={"responses": Tensor([[97]]), "attention_mask": Tensor([[1]])},
+            non_tensor_batch={"extra_info": 3},
         ),
         {},
         TypeError,
@@ -264,7 +310,8 @@ _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     ),
     "ids that are no tokens": (
         SimpleNamespace(
-            batch={"responses": Tensor([[97], [-100]]), "attention_mask": Tensor([[1], [1]])}, non_tensor_batch={}
+            batch={"responses": Tensor([[97], [-100]]), "attention_mask": Tensor([[1], [1]])},
+            non_tensor_batch={},
         ),
         {},
         ValueError,
@@ -286,7 +333,11 @@ def test_a_batch_that_cannot_be_read_says_what_was_expected_and_what_is_there(
 
 def test_the_async_form_says_the_same(make: Callable[..., VerlRewardFn]) -> None:
     reward_fn = make()
-    for batch, error in ((GOOD, TypeError), ([GOOD, 3], TypeError), (proto([GOOD], extra_info=[]), ValueError)):
+    for batch, error in (
+        (GOOD, TypeError),
+        ([GOOD, 3], TypeError),
+        (proto([GOOD], extra_info=[]), ValueError),
+    ):
         with pytest.raises(error):
             asyncio.run(reward_fn.rewards(batch))
 
@@ -357,7 +408,10 @@ def test_without_a_client_functions_of_equal_options_share_one(
 def test_it_has_a_name_and_pickles_with_its_parts(make: Callable[..., VerlRewardFn]) -> None:
     reward_fn = make(deadline=600)
     assert reward_fn([GOOD]) == [1.0]
-    assert (reward_fn.__name__, repr(reward_fn)) == ("deepgym_verl_reward", "<VerlRewardFn deepgym_verl_reward>")
+    assert (reward_fn.__name__, repr(reward_fn)) == (
+        "deepgym_verl_reward",
+        "<VerlRewardFn deepgym_verl_reward>",
+    )
     again = pickle.loads(pickle.dumps(reward_fn))
     assert again.__name__ == reward_fn.__name__
     assert again.options == reward_fn.options
@@ -396,7 +450,7 @@ def test_samples_without_a_verdict_are_counted_for_the_whole_process(
 
 
 def test_it_works_inside_a_running_event_loop_and_leaves_the_caller_s_own_alone(
-    make: Callable[..., VerlRewardFn]
+    make: Callable[..., VerlRewardFn],
 ) -> None:
     reward_fn = make()
 
@@ -482,7 +536,9 @@ def test_a_thread_or_a_loop_that_cannot_be_had_is_none(
     assert reward_fn([GOOD, HALF]) == [1.0, 0.5]
 
 
-def test_a_batch_that_nobody_waits_for_is_stopped(make: Callable[..., VerlRewardFn], kit: SimpleNamespace) -> None:
+def test_a_batch_that_nobody_waits_for_is_stopped(
+    make: Callable[..., VerlRewardFn], kit: SimpleNamespace
+) -> None:
     provider = kit.Waiting()
     reward_fn = make(provider=provider)
 

@@ -103,7 +103,16 @@ def test_without_transfer_queue_or_a_uid_it_is_training_s_too(monkeypatch: pytes
 
 @pytest.mark.parametrize(
     "estimator",
-    ["grpo", "rloo", "gpg", "gdpo", "grpo_passk", "grpo_vectorized", "rloo_vectorized", "reinforce_plus_plus_baseline"],
+    [
+        "grpo",
+        "rloo",
+        "gpg",
+        "gdpo",
+        "grpo_passk",
+        "grpo_vectorized",
+        "rloo_vectorized",
+        "reinforce_plus_plus_baseline",
+    ],
 )
 def test_an_estimator_whose_baseline_counts_masked_rows_is_said_once(
     estimator: str, caplog: pytest.LogCaptureFixture
@@ -117,7 +126,9 @@ def test_an_estimator_whose_baseline_counts_masked_rows_is_said_once(
     assert record.levelname == "WARNING"
 
 
-@pytest.mark.parametrize("estimator", ["deepgym_grpo", "deepgym_rloo", "gae", "opo", "reinforce_plus_plus", "remax"])
+@pytest.mark.parametrize(
+    "estimator", ["deepgym_grpo", "deepgym_rloo", "gae", "opo", "reinforce_plus_plus", "remax"]
+)
 def test_nothing_is_said_of_an_estimator_that_leaves_them_out(
     estimator: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,5 +168,3 @@ def test_a_warning_is_said_once_for_its_key(caplog: pytest.LogCaptureFixture) ->
     for key in ("a", "b", "a"):
         warn_once(key, f"about {key} 100% %s")
     assert [record.message for record in caplog.records] == ["about a 100% %s", "about b 100% %s"]
-
-

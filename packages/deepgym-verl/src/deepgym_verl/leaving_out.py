@@ -91,9 +91,9 @@ def _masked(
 def _end_with_the_policy(loop: AgentLoopBase, output: AgentLoopOutput) -> None:
     """Have the response end with a token of the policy's: verl puts the reward on the last one.
 
-    Estimators that go token by token (GAE, REINFORCE++) don't see it where the mask is 0, as after the text of
-    a tool that ended the episode. An empty response gets the end-of-sequence token. It is the mask that tells:
-    for a trajectory without a token verl hands out its prompt as the response.
+    Estimators that go token by token (GAE, REINFORCE++) don't see it where the mask is 0, as after the text
+    of a tool that ended the episode. An empty response gets the end-of-sequence token. It is the mask that
+    tells: for a trajectory without a token verl hands out its prompt as the response.
     """
     mask = output.response_mask
     count = len(mask)
