@@ -10,24 +10,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-np = pytest.importorskip("numpy")
-torch = pytest.importorskip("torch")
-pytest.importorskip("verl")
-
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from deepgym_verl.surroundings import PATCH
+
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of what Ray calls its own past
-    from verl import DataProto
+    warnings.simplefilter("ignore")
+    import numpy as np
+    import torch
     from verl.trainer.config import AlgoConfig
     from verl.trainer.ppo import core_algos
     from verl.trainer.ppo.ray_trainer import apply_kl_penalty, compute_advantage
     from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from deepgym_verl.advantages import deepgym_grpo, deepgym_rloo, patch_grpo
-from deepgym_verl.surroundings import PATCH
+    from deepgym_verl.advantages import deepgym_grpo, deepgym_rloo, patch_grpo
+    from verl import DataProto
 
 #: A machine that does much else is no failure.
 unhurried = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])

@@ -99,7 +99,7 @@ def all_closed(provider: Any) -> bool:
 def test_an_episode_is_opened_acted_in_graded_and_closed(bench: Bench) -> None:
     provider = fake()
     found = asyncio.run(play(bench(provider)))
-    assert [each.text for each in found.seen][0] == "seen\n"
+    assert found.seen[0].text == "seen\n"
     assert found.result.reward == 1.0
     assert (found.result.env_name, found.result.env_digest) == (ENV.name, ENV.digest)
     assert (found.episode.steps, found.lost) == (2, False)

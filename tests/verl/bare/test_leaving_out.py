@@ -13,7 +13,7 @@ from deepgym.exceptions import NoVerdictError
 from deepgym.models import RunResult
 from deepgym_verl.info import KEYS
 from deepgym_verl.leaving_out import judged_row, left_out
-from deepgym_verl.siblings import join
+from deepgym_verl.siblings import Group, join
 
 LOST = RunResult(score=0.0, error_type="provider_error", error="HTTP 503")
 HALF = RunResult(score=0.5, exit_code=1)
@@ -66,9 +66,15 @@ def validation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transfer_queue", module)
 
 
+def joined(uid: str, count: int) -> Group:
+    """The group of so many samples that are under way."""
+    groups = [join(uid) for _ in range(count)]
+    return groups[0]
+
+
 def leave(loop: Any, output: Any, row: dict[str, Any], lost: Any = "auto", siblings: int = 1) -> Any:
     """What becomes of the first of so many samples that are under way."""
-    group = [join(row["uid"]) for _ in range(siblings)][0]
+    group = joined(row["uid"], siblings)
     try:
         return asyncio.run(left_out(loop, output, LOST, row, group, lost, 1.5, 2))
     finally:

@@ -7,7 +7,7 @@ import inspect
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -30,14 +30,14 @@ SOLVED = str(TWO_SUM.reference)
 
 
 @pytest.fixture
-def provider(kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], Any]]:
+def provider(kit: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
     """``provider(one)``: every client that is opened has it."""
 
     def use(one: Any) -> Any:
         monkeypatch.setattr(Options, "client", lambda self: kit.client(one, max_parallel=self.max_parallel))
         return one
 
-    yield use
+    return use
 
 
 def row(answer: str, **more: Any) -> dict[str, Any]:

@@ -212,6 +212,19 @@ _UNREADABLE: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         TypeError,
         r"sample 0: .*one message of 'user'.*\[conversation\]",
     ),
+    "messages of another form": (
+        [[{"from": "gpt", "value": GOOD}]],
+        {},
+        TypeError,
+        "sample 0: a message has 'role' and 'content', this has 'from', 'value'",
+    ),
+    "rows of tensors": (
+        Tensor([{"responses": [1]}, {"responses": [2]}]),
+        {},
+        TypeError,
+        "sample 0: a message has 'role' and 'content', this has 'responses'",
+    ),
+    "an empty mapping": ([{}], {}, TypeError, "sample 0: .*this has nothing"),
     "messages that are no mappings": ([["a", "b"]], {}, TypeError, "sample 0: a message is a mapping"),
     "content that is a number": (
         [[{"role": "assistant", "content": 3}]],
@@ -568,9 +581,10 @@ def test_ctrl_c_stops_the_runs(
             raise KeyboardInterrupt
         return real(self, timeout)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Future, "result", interrupted)
-        reward_fn([GOOD])
+        with pytest.raises(KeyboardInterrupt):
+            reward_fn([GOOD])
     assert provider.stopped.wait(30)
 
 

@@ -14,7 +14,7 @@ def test_samples_of_one_prompt_are_one_group() -> None:
 
 
 def test_only_the_last_of_a_group_in_which_nobody_was_judged_sees_that_all_are_lost() -> None:
-    group = [join("a") for _ in range(3)][0]
+    group, *_ = [join("a") for _ in range(3)]
     seen = []
     for _ in range(3):
         seen.append(group.all_lost)
@@ -23,7 +23,7 @@ def test_only_the_last_of_a_group_in_which_nobody_was_judged_sees_that_all_are_l
 
 
 def test_a_sibling_that_was_judged_is_remembered_until_the_group_is_over() -> None:
-    group = [join("a") for _ in range(3)][0]
+    group, *_ = [join("a") for _ in range(3)]
     group.judged += 1
     group.leave()
     group.leave()

@@ -123,12 +123,24 @@ def _listed(name: str, value: Any) -> list[Any]:
 def _completion(index: int, completion: Any) -> Any:
     if hasattr(completion, "tolist"):  # a conversation out of a Parquet file
         completion = completion.tolist()
-    if isinstance(completion, Mapping) and completion.get("role", "assistant") != "assistant":
-        raise TypeError(
-            f"sample {index}: a completion is a text or a list of messages, not one message of "
-            f"{completion['role']!r:.40}; a batch of one conversation is [conversation]"
-        )
+    if isinstance(completion, Mapping):
+        if completion.get("role", "assistant") != "assistant":
+            raise TypeError(
+                f"sample {index}: a completion is a text or a list of messages, not one message of "
+                f"{completion['role']!r:.40}; a batch of one conversation is [conversation]"
+            )
+        _message(index, completion)
+    elif isinstance(completion, Sequence) and not isinstance(completion, (str, bytes)):
+        for message in completion:
+            _message(index, message)
     return completion
+
+
+def _message(index: int, message: object) -> None:
+    """Make sure that it is one: of anything else nothing would be read, and an empty answer be judged."""
+    if isinstance(message, Mapping) and "content" not in message and "role" not in message:
+        there = ", ".join(map(repr, list(message)[:5])) or "nothing"
+        raise TypeError(f"sample {index}: a message has 'role' and 'content', this has {there:.100}")
 
 
 def _shape(tensor: Any) -> str:

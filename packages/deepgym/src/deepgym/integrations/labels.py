@@ -19,7 +19,7 @@ from deepgym.environments import (
 )
 from deepgym.environments.registry import load_task
 from deepgym.environments.suites import list_suites
-from deepgym.exceptions import DeepGymError
+from deepgym.exceptions import DeepGymError, InvalidEnvironmentError
 
 __all__ = ["Envs", "Labels", "Task", "TaskEnvs", "TaskLabels", "UnknownLabelError"]
 
@@ -116,6 +116,11 @@ class Labels(_Chosen[Environment]):
 
     def __init__(self, envs: Envs, owner: str = "this endpoint") -> None:
         super().__init__(envs, owner, load_environment, list_environments())
+        for env in self.declared:
+            if not isinstance(env, Environment):
+                raise InvalidEnvironmentError(
+                    f"environment {env.name!r} is worked on in steps, by an agent; it has no single answer"
+                )
 
 
 class TaskLabels(_Chosen[Task]):
