@@ -377,7 +377,7 @@ def test_what_tools_say_is_cut_as_verl_is_told(
 
 @pytest.mark.parametrize("fault", SESSION_FAULTS, ids=str)
 def test_a_sessions_fault_masks_its_sample_or_is_the_agents_0(
-    cfg: Any, fault: SessionFault, clock: Clock
+    cfg: Any, fault: SessionFault, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     boom = clock.thinking(10.0, call("bash", command="boom"))
     inner = fake({"boom": "it went well"})
@@ -393,6 +393,7 @@ def test_a_sessions_fault_masks_its_sample_or_is_the_agents_0(
     texts = "".join(shown(batch))
     for word in ("HTTP", "provider", "evicted", "reached", "descriptor", "Too many", "lifetime"):
         assert not (ours and word in texts), "an outage is nothing for a policy to read"
+    assert not [record for record in caplog.records if "what the policy wrote" in record.getMessage()]
     assert none_open(inner)
 
 

@@ -478,14 +478,19 @@ class Gate(FakeProvider):
         return await super().open(spec)
 
 
-def test_a_worker_starts_no_more_runs_at_once_than_there_is_room_for(cfg: Any) -> None:
+@pytest.mark.parametrize(("slots", "asked", "most"), [(3, None, 3), (10, 2, 2), (3, 10, 3)])
+def test_a_worker_starts_no_more_runs_at_once_than_there_is_room_for(
+    tiny_model: str, slots: int, asked: int | None, most: int
+) -> None:
+    more = () if asked is None else (f"+reward.custom_reward_function.reward_kwargs.max_parallel={asked}",)
+    cfg = w.config(tiny_model, *more)
     provider = FakeProvider({**SCRIPT, GOOD: Behaviour.calls(lambda a, b: a + b, seconds=0.001)})
-    provider.slots = 3  # type: ignore[attr-defined]
+    provider.slots = slots  # type: ignore[attr-defined]
     with w.graded_by(provider, cfg):
         batch = w.legacy(cfg, group(*[GOOD] * 60))
     assert batch.scores == [1.0] * 60
     assert provider.opened == provider.closed >= 60
-    assert provider.busiest == 3
+    assert provider.busiest == most
 
 
 def test_while_grading_waits_the_workers_loop_does_not(cfg: Any) -> None:

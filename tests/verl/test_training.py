@@ -158,6 +158,10 @@ def test_an_outage_moves_no_gradient_under_the_legacy_trainer_either(sync: Any, 
     assert norms[0][3:] == pytest.approx(norms[1][3:], rel=1e-6)
 
 
+def test_the_loops_have_nothing_to_warn_of_where_the_estimator_leaves_masked_rows_out(legacy: Any) -> None:
+    assert "counts masked samples" not in legacy.said
+
+
 def test_the_async_trainer_replaces_the_groups_of_which_nothing_was_judged(colocate_async: Any) -> None:
     key = "training/rollout_failure/evicted_samples"
     assert [colocate_async.logged[step].get(key) for step in range(1, 5)] == [None, None, 1.0, 2.0]

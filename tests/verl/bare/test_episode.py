@@ -15,8 +15,8 @@ import pytest
 
 from deepgym import DeepGym
 from deepgym.environments import EpisodeLimits, MultiTurnEnvironment, Program
-from deepgym.exceptions import SandboxDiedError, SandboxExpiredError
-from deepgym.models import MODEL_FAULT_ERRORS
+from deepgym.exceptions import SandboxDiedError, SandboxError, SandboxExpiredError
+from deepgym.models import MODEL_FAULT_ERRORS, RunResult
 from deepgym.providers.base import Act, Place, Ran
 from deepgym.testing import (
     FAULTS,
@@ -192,6 +192,25 @@ def test_calls_of_one_turn_are_done_in_their_order(bench: Bench) -> None:
     assert provider.workspaces[0].files["a"] == b"4"
 
 
+def test_calls_after_the_end_in_one_turn_are_no_failure(bench: Bench) -> None:
+    provider = fake()
+
+    async def main() -> None:
+        episode = Episode(bench(provider), ENV)
+        episode.begin()
+        await episode.act(WRITE)
+        submit = {"name": "submit", "arguments": {}}
+        last, *after = await asyncio.gather(*map(episode.act, (submit, LOOK, WRITE)))
+        assert last is not None
+        assert last.done
+        assert after == [None, None]
+        assert (await episode.grade()).reward == 1.0
+        await episode.close()
+
+    asyncio.run(main())
+    assert all_closed(provider)
+
+
 def test_a_reward_along_the_way_comes_with_its_step(bench: Bench) -> None:
     env = ENV.model_copy(update={"step_verify": ENV.verify})
     found = asyncio.run(play(bench(fake(), env), env=env))
@@ -322,7 +341,8 @@ class Hanging(FakeProvider):
     def __init__(self, verb: str) -> None:
         super().__init__(sessions=FakeSessions({"look": "seen\n"}, judged=done))
         self.verb = verb
-        self.there, self.gate, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.there, self.gate = threading.Event(), threading.Event()
+        self.ended, self.shut = threading.Event(), threading.Event()
 
     async def hang(self, verb: str) -> None:
         if verb != self.verb:
@@ -356,6 +376,7 @@ class _HangingWorkspace:
     async def close(self) -> None:
         await self.provider.hang("close")
         await self.inner.close()
+        self.provider.shut.set()
 
 
 @pytest.fixture
@@ -397,6 +418,34 @@ def test_what_hangs_is_no_verdict_and_is_stopped(
     assert found.result.error_type == "provider_error"
     assert said in str(found.result.error)
     assert provider.ended.wait(30)
+
+
+def test_after_a_step_that_hung_nothing_more_is_done(
+    hanging: Callable[[str], Hanging], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = hanging("act")
+    real = episode_module._within
+
+    async def within(work: Any, seconds: float, late: str) -> Any:
+        return await real(work, 0.1 if late.startswith("a step") else seconds, late)
+
+    monkeypatch.setattr(episode_module, "_within", within)
+
+    async def main() -> None:
+        episode = Episode(bench(provider), ENV)
+        episode.begin()
+        with pytest.raises(LostError):
+            await episode.act(LOOK)
+        provider.gate.set()
+        for _ in range(3):
+            with pytest.raises(LostError):
+                await episode.act(WRITE)
+        assert not (await episode.grade()).has_verdict
+        await episode.close()
+
+    asyncio.run(main())
+    assert not any(workspace.files for workspace in provider.workspaces)
+    assert all(workspace.closed for workspace in provider.workspaces)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -465,6 +514,28 @@ def test_a_trajectory_that_nobody_waits_for_leaves_nothing_open(
     assert all(workspace.closed for workspace in provider.workspaces)
 
 
+def test_a_trajectory_that_is_given_up_while_its_sandbox_closes_leaves_none_open(
+    hanging: Callable[[str], Hanging], bench: Bench
+) -> None:
+    provider = hanging("close")
+    judge = bench(provider, max_sessions=1)
+
+    async def main() -> None:
+        playing = asyncio.ensure_future(play(judge))
+        await asyncio.to_thread(provider.there.wait)  # grading has copied the work, and closes the sandbox
+        playing.cancel()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        provider.gate.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await playing
+
+    asyncio.run(main())
+    assert provider.shut.wait(10)
+    assert asyncio.run(play(judge)).result.reward == 1.0
+    assert all(workspace.closed for workspace in provider.workspaces)
+
+
 def test_a_client_that_cannot_be_reached_is_no_verdict(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = bench(fake())
 
@@ -502,6 +573,17 @@ def test_a_client_that_is_lost_in_mid_episode_is_no_verdict(
 
     result = asyncio.run(main())
     assert (result.has_verdict, result.error_type, result.env_name) == (False, "sandbox_error", ENV.name)
+
+
+def test_a_verdict_that_comes_with_an_error_is_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = bench(fake())
+
+    async def fail(make: object) -> None:
+        raise SandboxError("odd", RunResult(score=1.0, passed=True, exit_code=0))
+
+    monkeypatch.setattr(judge, "inside", fail)
+    found = asyncio.run(play(judge))
+    assert (found.lost, found.result.has_verdict, found.result.score) == (True, False, 0.0)
 
 
 def test_an_episode_that_was_never_begun_closes_and_is_no_verdict(bench: Bench) -> None:

@@ -66,8 +66,7 @@ def run(tmp_path: Path) -> Run:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text))
-        ours = [each for each in sys.path if each.endswith("src")]
-        paths = os.pathsep.join([str(tmp_path), *ours, os.environ.get("PYTHONPATH", "")])
+        paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
         found = subprocess.run(
             [sys.executable, "-W", "error", "-c", _START + textwrap.dedent(program)],
             capture_output=True,

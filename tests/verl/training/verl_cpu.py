@@ -1,7 +1,7 @@
 """Lets verl's own trainers run where there is no accelerator: `import verl` loads it (VERL_USE_EXTERNAL_MODULES).
 
 What stands for hardware is put where verl has places for it: a platform, an engine that is verl's FSDP engine
-without FSDP, and a rollout whose server is a stub. One function is replaced, which would ask for NCCL. Agent
+without FSDP, and a rollout whose server is a stub. What would ask for NCCL or flash-attn is replaced. Agent
 and reward loops, TransferQueue, replay buffer, advantages, loss, optimizer and metrics are verl's.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
@@ -138,12 +139,16 @@ def _replica() -> Any:
 
 def _install() -> None:
     # These ask for the platform as soon as they are imported.
+    import verl.utils.attention_utils
     import verl.utils.distributed
     import verl_cpu_engine
+    import verl_cpu_padding
     from verl.workers.rollout import base
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
     verl.utils.distributed.initialize_global_process_group_ray = _process_group
+    if version("verl") == "0.9.0":
+        verl.utils.attention_utils._get_attention_functions = verl_cpu_padding.functions
     verl_cpu_engine.register()
     base._ROLLOUT_REGISTRY["vllm", "async"] = "verl_cpu_rollout.StubRollout"
     RolloutReplicaRegistry.register("vllm", _replica)

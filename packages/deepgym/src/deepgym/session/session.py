@@ -299,13 +299,10 @@ class AsyncSession:
     async def _leave(self) -> None:
         """Close the sandbox. What goes wrong there can't change what the episode was."""
         workspace, self._workspace = self._workspace, None
-        if workspace is None:
-            return
-        with anyio.move_on_after(_CLOSING, shield=True):
-            try:
-                await workspace.close()
-            except Exception:  # noqa: BLE001 - clean-up never changes a verdict
-                _log.warning("closing sandbox %s failed", workspace.id, exc_info=True)
+        if workspace is not None:
+            # In a task of its own: a shield holds back anyio's cancellations, but not asyncio's of this task.
+            async with anyio.create_task_group() as group:
+                group.start_soon(_closed, workspace)
 
     async def close(self) -> None:
         """End the sandbox and all that runs in it. A verdict stays; an unscored episode has none."""
@@ -317,6 +314,14 @@ class AsyncSession:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+async def _closed(workspace: Workspace) -> None:
+    with anyio.move_on_after(_CLOSING, shield=True):
+        try:
+            await workspace.close()
+        except Exception:  # noqa: BLE001 - clean-up never changes a verdict
+            _log.warning("closing sandbox %s failed", workspace.id, exc_info=True)
 
 
 @functools.lru_cache(maxsize=256)
