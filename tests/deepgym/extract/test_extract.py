@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepgym.extract import MAX_CHARS, MAX_LINES, extract_code
+from deepgym.extract import MAX_CHARS, MAX_LINES, completion_text, extract_code
 
 
 def said(*parts: object) -> dict[str, object]:
@@ -217,3 +218,11 @@ def test_what_is_fenced_comes_back_as_it_was(lines: list[str]) -> None:
     code = "\n".join(lines) + "\n"
     if code.strip() and "think" not in code:
         assert extract_code(f"Here it is:\n\n```python\n{code}```\n\nDone.") == code
+
+
+@pytest.mark.parametrize(
+    "completion", [[{"from": "gpt", "value": "x"}], [{"role": "user"}, {}], {"value": "x"}]
+)
+def test_a_message_in_another_form_is_no_empty_answer(completion: Any) -> None:
+    with pytest.raises(TypeError, match="a message is a mapping with 'role' and 'content', and one has"):
+        completion_text(completion)

@@ -65,15 +65,24 @@ def completion_text(completion: Completion | Mapping[str, Any]) -> str:
     if isinstance(completion, str):
         return completion
     if isinstance(completion, Mapping):
-        return _message_text(completion)
+        return _message_text(_message(completion))
     messages = _listed(completion, "a completion is text or a list of messages")
     for message in messages:
-        if not isinstance(message, Mapping):
-            raise TypeError(f"a message is a mapping with 'role' and 'content', not {type(message).__name__}")
+        _message(message)
     said = [message for message in messages if message.get("role") == "assistant"]
     if not said and not any(message.get("role") for message in messages):
         said = messages
     return _message_text(said[-1]) if said else ""
+
+
+def _message(message: object) -> Mapping[str, Any]:
+    """``message``, if it is one: in another form it would be read as an empty answer, and earn a 0."""
+    if not isinstance(message, Mapping):
+        raise TypeError(f"a message is a mapping with 'role' and 'content', not {type(message).__name__}")
+    if "role" not in message and "content" not in message:
+        keys = ", ".join(sorted(map(repr, message))) or "nothing"
+        raise TypeError(f"a message is a mapping with 'role' and 'content', and one has {keys:.80}")
+    return message
 
 
 def _listed(value: object, expected: str) -> list[Any]:
