@@ -113,7 +113,7 @@ def test_check_finds_the_pages_file_good_and_asks_the_installed_trainer(tmp_path
 @pytest.mark.local_sandbox
 @pytest.mark.usefixtures("axolotl")
 def test_check_finds_what_is_wrong_with_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deepgym_axolotl.versions.version", lambda package: "0.19.0")
+    monkeypatch.setattr("deepgym_axolotl.versions.version_of", lambda package: "0.19.0")
     env = letters(tmp_path / "letters")
     (tmp_path / "letters" / "reference.py").write_text("\x01")
     (tmp_path / "rows.jsonl").write_text('{"env_id": "letters"}\n\n{"env_id": "other"}\n')
@@ -171,7 +171,7 @@ def test_check_says_what_is_wrong_with_a_file(tmp_path: Path, text: str, said: s
 def test_check_knows_that_a_newer_axolotl_loads_the_plugin_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deepgym_axolotl.versions.version", lambda package: "0.21.0")
+    monkeypatch.setattr("deepgym_axolotl.versions.version_of", lambda package: "0.21.0")
     cfg = base("model", tmp_path, plugins=[], deepgym={})
     done = invoke("check", "--quick", str(write(cfg, tmp_path)))
     assert done.exit_code == 0, done.output

@@ -43,7 +43,7 @@ def test_a_bad_mode_with_the_groups_mean_loads(tiny_model: str, tmp_path: Path, 
 def test_a_run_of_an_old_axolotl_is_refused(
     tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deepgym_axolotl.versions.version", lambda package: "0.17.0")
+    monkeypatch.setattr("deepgym_axolotl.versions.version_of", lambda package: "0.17.0")
     with pytest.raises(ConfigError, match=r"Axolotl 0\.17\.0 pins a TRL"):
         load(base(tiny_model, tmp_path, deepgym=SECTION), tmp_path)
 

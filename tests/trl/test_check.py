@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from deepgym.integrations import probing
+from deepgym.integrations import checking, probing
 from deepgym.integrations.probing import answers_of
 from deepgym.models import BatchResult, RunResult
 from deepgym.plugins import Finding
@@ -65,7 +65,8 @@ class Installation:
 def installed(monkeypatch: pytest.MonkeyPatch) -> Installation:
     made = Installation()
     graded = (RunResult(score=1.0, passed=True), RunResult(score=0.0))
-    monkeypatch.setattr(check, "_version", made.versions.get)
+    for module in (check, checking):
+        monkeypatch.setattr(module, "version_of", made.versions.get)
     monkeypatch.setattr(check, "_is_there", lambda name: name not in made.absent)
     monkeypatch.setattr(check, "answers_of", made.ask)
     monkeypatch.setattr(TRLReward, "results", lambda *_, **__: BatchResult(results=graded))
@@ -114,8 +115,8 @@ def test_the_page_shows_what_the_doctor_says(real: dict[str, Finding]) -> None:
 def test_without_trl_there_is_a_warning_with_the_line_that_installs_it_and_the_sandbox_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    version = check._version
-    monkeypatch.setattr(check, "_version", lambda name: None if name == "trl" else version(name))
+    version_of = check.version_of
+    monkeypatch.setattr(check, "version_of", lambda name: None if name == "trl" else version_of(name))
     found = by_name(check.findings())
     assert found["trl"].status == "warn"
     assert found["trl"].remedy == 'pip install "deepgym-trl[trainer]==1.0.0"'

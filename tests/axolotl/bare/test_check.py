@@ -20,7 +20,7 @@ GOOD: dict[str, Any] = {
 
 def found(monkeypatch: pytest.MonkeyPatch, answers: Any, **versions: str | None) -> dict[str, Finding]:
     there = {"axolotl": "0.19.0", "trl": "1.9.0", "deepgym": "1.0.0", "deepgym-trl": "1.0.0"}
-    monkeypatch.setattr("deepgym_axolotl.versions.installed", {**there, **versions}.get)
+    monkeypatch.setattr("deepgym_axolotl.check.version_of", {**there, **versions}.get)
     monkeypatch.setattr("deepgym_axolotl.check.answers_of", lambda module: answers)
     return {finding.name: finding for finding in check.findings()}
 

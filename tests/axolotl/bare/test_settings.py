@@ -80,7 +80,7 @@ def test_a_process_that_is_started_has_the_setup_too(monkeypatch: pytest.MonkeyP
 def test_ranks_wait_as_long_as_this_axolotl_makes_them(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, key: int | None, version: str, seconds: float
 ) -> None:
-    monkeypatch.setattr("deepgym_axolotl.versions.version", lambda package: version)
+    monkeypatch.setattr("deepgym_axolotl.versions.version_of", lambda package: version)
     monkeypatch.delenv("AXOLOTL_NCCL_TIMEOUT", raising=False)
     if variable is not None:
         monkeypatch.setenv("AXOLOTL_NCCL_TIMEOUT", variable)

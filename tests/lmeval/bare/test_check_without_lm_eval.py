@@ -14,6 +14,7 @@ import pytest
 from deepgym.cli import main
 from deepgym.environments import Environment
 from deepgym.exceptions import SandboxError
+from deepgym.integrations import checking
 from deepgym.plugins import Finding
 from deepgym_lmeval import check, versions
 from deepgym_lmeval.graded import Graded
@@ -73,7 +74,7 @@ class Installation:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Installation:
     made = Installation()
-    monkeypatch.setattr(check, "_version", made.versions.get)
+    monkeypatch.setattr(checking, "version_of", made.versions.get)
     monkeypatch.setattr(versions, "installed", lambda: made.lm_eval)
     monkeypatch.setattr(check, "answers_of", made.ask)
     monkeypatch.setattr(Grader, "grade", lambda grader, pairs, label: made.grade(grader, pairs, label))

@@ -17,8 +17,8 @@ from deepgym import DeepGym
 from deepgym.cli import main
 from deepgym.contract.evidence import Phase
 from deepgym.environments import load_environment
+from deepgym.integrations import checking
 from deepgym.testing import FakeProvider, Fault, FaultyProvider
-from deepgym_lmeval import versions
 from deepgym_lmeval.documents import rows
 from deepgym_lmeval.names import folder, listing
 
@@ -125,7 +125,7 @@ def test_run_without_lm_eval_says_what_to_install(cli: Any, monkeypatch: pytest.
     def version(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(versions, "version", version)
+    monkeypatch.setattr(checking, "version", version)
     assert 'pip install "deepgym-lmeval[trainer]==1.0.0"' in one_line(
         cli("run", "--tasks", "deepgym_humaneval")
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deepgym.integrations import checking
 from deepgym.integrations.probing import answers_of
 from deepgym.plugins import Finding
 from deepgym_openrlhf import check
@@ -109,7 +110,7 @@ def test_a_check_that_breaks_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_packages_of_two_versions_fail(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "version", lambda name: {"deepgym": "1.0.0", "deepgym-openrlhf": "0.9"}[name])
+    monkeypatch.setattr(checking, "version_of", {"deepgym": "1.0.0", "deepgym-openrlhf": "0.9"}.get)
     finding = found(GOOD)["deepgym's own versions"]
     assert (finding.status, finding.detail) == ("fail", "deepgym-openrlhf 0.9 beside deepgym 1.0.0")
     assert finding.remedy == 'pip install "deepgym[openrlhf]==1.0.0"'
@@ -119,8 +120,8 @@ def test_a_distribution_that_is_not_there_has_no_version(monkeypatch: pytest.Mon
     def none(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(check, "version", none)
-    assert check._version("deepgym-openrlhf") is None
+    monkeypatch.setattr(checking, "version", none)
+    assert checking.version_of("deepgym-openrlhf") is None
 
 
 def test_the_probe_asks_a_real_endpoint_for_nothing() -> None:

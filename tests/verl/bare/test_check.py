@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deepgym.integrations import checking
 from deepgym.integrations.probing import answers_of
 from deepgym.plugins import Finding
 from deepgym_verl import check, probe, probe_parts, versions
@@ -68,7 +69,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Found:
                 raise PackageNotFoundError(name)
             return others[name]
 
-        monkeypatch.setattr(check, "version", version)
+        monkeypatch.setattr(checking, "version", version)
         monkeypatch.setattr(check, "answers_of", lambda module: answers)
         monkeypatch.setattr(check, "entry_points", lambda group: points)
         monkeypatch.setattr(check.versions, "installed", lambda: verl)
@@ -290,7 +291,7 @@ def test_a_configuration_on_which_the_check_breaks_is_a_finding(
 def test_packages_of_two_versions_fail(found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     found()
     monkeypatch.setattr(
-        check, "version", lambda name: {"deepgym": "1.0.0", "deepgym-verl": "0.9"}.get(name, "0")
+        checking, "version", lambda name: {"deepgym": "1.0.0", "deepgym-verl": "0.9"}.get(name, "0")
     )
     finding = {finding.name: finding for finding in check.findings()}["deepgym's own versions"]
     assert (finding.status, finding.detail) == ("fail", "deepgym-verl 0.9 beside deepgym 1.0.0")
@@ -327,7 +328,7 @@ def test_a_verl_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyP
     def none(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(versions, "version", none)
+    monkeypatch.setattr(checking, "version", none)
     assert versions.installed() is None
 
 

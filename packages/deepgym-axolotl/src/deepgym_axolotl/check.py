@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from deepgym.integrations.checking import gathered, version_of
 from deepgym.integrations.probing import answers_of
 from deepgym.plugins import Finding, install_line
 from deepgym_trl.probed import error_of, left_out, out_of_loss
@@ -27,22 +28,15 @@ def findings() -> list[Finding]:
 
     Without Axolotl there is one ``warn`` with the line that installs it.
     """
-    found: list[Finding] = []
-    for name, part in {"packages": _packages, "axolotl": _asked}.items():
-        try:
-            found += part()
-        except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
-            detail = f"the check itself failed: {type(error).__name__}: {error}"
-            found.append(Finding(name, "fail", detail, _REPORT))
-    return found
+    return gathered({"packages": _packages, "axolotl": _asked}, _REPORT)
 
 
 def _packages() -> Iterator[Finding]:
-    core = versions.installed("deepgym")
+    core = version_of("deepgym")
     for ours in ("deepgym-axolotl", "deepgym-trl"):
-        if (found := versions.installed(ours)) not in (None, core):
+        if (found := version_of(ours)) not in (None, core):
             yield Finding(ours, "fail", f"{ours} {found} beside deepgym {core}", install_line("axolotl"))
-    axolotl, trl = versions.installed("axolotl"), versions.installed("trl")
+    axolotl, trl = version_of("axolotl"), version_of("trl")
     if axolotl is None:
         yield Finding("axolotl", "warn", "axolotl isn't installed, so nothing of it was tried", INSTALL)
     elif not versions.masks(axolotl):
@@ -53,7 +47,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _asked() -> Iterator[Finding]:
-    if versions.installed("axolotl") is None:
+    if version_of("axolotl") is None:
         return
     answers = answers_of("deepgym_axolotl.probe")
     if isinstance(answers, str):

@@ -74,7 +74,7 @@ def refusals(
     if setup.section.no_verdict == "group_mean":
         yield from _split_groups(cfg, setup, processes or int(os.environ.get("WORLD_SIZE") or 1))
         return
-    found = axolotl or versions.installed("axolotl")
+    found = axolotl or versions.version_of("axolotl")
     if found is not None and not versions.masks(found):
         yield Refusal(
             f"Axolotl {found} pins a TRL in which None is a reward of 0, so that {_ZERO}",

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from importlib.metadata import PackageNotFoundError, version
+from deepgym.integrations.checking import numbers, version_of
 
-__all__ = ["FIRST", "axolotl", "installed", "masks"]
+__all__ = ["FIRST", "axolotl", "masks", "version_of"]
 
 #: From here on Axolotl pins TRL 1.8 or later.
 FIRST = (0, 18)
 
 
-def installed(package: str) -> str | None:
-    """The version of a package that is installed, or ``None``."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
 def axolotl() -> tuple[int, ...] | None:
     """The first two numbers of the installed Axolotl's version, or ``None``."""
-    found = installed("axolotl")
-    return None if found is None else _numbers(found)
+    found = version_of("axolotl")
+    return None if found is None else numbers(found)[:2]
 
 
 def masks(found: str) -> bool:
     """Whether the synchronous trainer of Axolotl ``found`` leaves rows without a verdict out."""
-    return _numbers(found) >= FIRST
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text.split("+")[0])[:2])
+    return numbers(found)[:2] >= FIRST

@@ -10,11 +10,11 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from deepgym.integrations.checking import gathered, own_versions
 from deepgym.integrations.probing import answers_of
-from deepgym.plugins import Finding, install_line
+from deepgym.plugins import Finding
 
 from . import versions
 from .versions import INSTALL, SUPPORTED
@@ -30,21 +30,11 @@ def findings() -> list[Finding]:
 
     Without lm-eval there is a ``warn`` with the line that installs it, and what can be checked without it.
     """
-    found: list[Finding] = []
-    for name, part in {"packages": _packages, "grading": _grading, "lm-eval's runs": _runs}.items():
-        try:
-            found += part()
-        except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
-            detail = f"the check itself failed: {type(error).__name__}: {error}"
-            found.append(Finding(name, "fail", detail, _REPORT))
-    return found
+    return gathered({"packages": _packages, "grading": _grading, "lm-eval's runs": _runs}, _REPORT)
 
 
 def _packages() -> Iterator[Finding]:
-    ours, core = _version("deepgym-lmeval"), _version("deepgym")
-    if ours is not None and ours != core:
-        detail = f"deepgym-lmeval {ours} beside deepgym {core}"
-        yield Finding("deepgym's own versions", "fail", detail, install_line("lm-eval"))
+    yield from own_versions("deepgym-lmeval", "lm-eval")
     found = versions.installed()
     if found is None:
         yield Finding("lm-eval", "warn", "lm-eval isn't installed, so nothing of it was tried", INSTALL)
@@ -160,10 +150,3 @@ def _near(found: Any, expected: Any) -> bool:
 
 def _shown(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, (int, float)) else str(value)
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

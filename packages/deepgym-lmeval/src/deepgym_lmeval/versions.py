@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from deepgym.exceptions import MissingPackageError
+from deepgym.integrations.checking import numbers, version_of
 
 __all__ = ["BELOW", "INSTALL", "LOWEST", "SUPPORTED", "installed", "missing", "numbers"]
 
@@ -17,21 +16,7 @@ SUPPORTED = ">=0.4.10,<0.5"
 
 def installed() -> str | None:
     """The version of lm-eval that is installed, or ``None``."""
-    try:
-        return version("lm-eval")
-    except PackageNotFoundError:
-        return None
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """``0.4.13`` as ``(0, 4, 13)``; what stands behind the third number is left out."""
-    parts = []
-    for part in text.split("+")[0].split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        parts.append(int(digits))
-    return tuple(parts)
+    return version_of("lm-eval")
 
 
 def missing(error: ModuleNotFoundError) -> ImportError:

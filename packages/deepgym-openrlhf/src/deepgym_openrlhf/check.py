@@ -7,11 +7,11 @@ endpoint on loopback, so an answer is about this installation and not about what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from deepgym.integrations.checking import gathered, own_versions
 from deepgym.integrations.probing import answers_of
-from deepgym.plugins import Finding, install_line
+from deepgym.plugins import Finding
 
 from . import versions
 from .flags import flags_of
@@ -29,21 +29,11 @@ def findings() -> list[Finding]:
 
     Without OpenRLHF there is a ``warn`` with the line that installs it, and what can be checked without it.
     """
-    found: list[Finding] = []
-    for name, part in {"packages": _packages, "OpenRLHF's client": _asked}.items():
-        try:
-            found += part()
-        except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
-            detail = f"the check itself failed: {type(error).__name__}: {error}"
-            found.append(Finding(name, "fail", detail, _REPORT))
-    return found
+    return gathered({"packages": _packages, "OpenRLHF's client": _asked}, _REPORT)
 
 
 def _packages() -> Iterator[Finding]:
-    ours, core = _version("deepgym-openrlhf"), _version("deepgym")
-    if ours is not None and ours != core:
-        detail = f"deepgym-openrlhf {ours} beside deepgym {core}"
-        yield Finding("deepgym's own versions", "fail", detail, install_line("openrlhf"))
+    yield from own_versions("deepgym-openrlhf", "openrlhf")
     found = versions.installed()
     if found is None:
         detail = "OpenRLHF isn't installed here, which an endpoint doesn't need"
@@ -115,10 +105,3 @@ def _empty(answer: Any) -> tuple[bool, str]:
 
 def _first(reward: Any) -> str:
     return f"{reward[0]:g}" if isinstance(reward, list) and len(reward) == 1 else f"{reward}"
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from deepgym.integrations.checking import numbers, version_of
 
 __all__ = ["DOTTED", "INSTALL", "LOWEST", "SUPPORTED", "installed", "numbers"]
 
@@ -16,18 +16,4 @@ DOTTED = (0, 10, 2)
 
 def installed() -> str | None:
     """The version of OpenRLHF that is installed, or ``None``."""
-    try:
-        return version("openrlhf")
-    except PackageNotFoundError:
-        return None
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """``0.10.1.post2`` as ``(0, 10, 1)``; empty if it begins otherwise."""
-    parts = []
-    for part in text.split("+")[0].split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        parts.append(int(digits))
-    return tuple(parts)
+    return version_of("openrlhf")

@@ -6,14 +6,13 @@ advantage code, so an answer is about this installation and not about what a ver
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
+from deepgym.integrations.checking import gathered, numbers, own_versions, version_of
 from deepgym.integrations.probing import answers_of
-from deepgym.plugins import Finding, install_line
+from deepgym.plugins import Finding
 
 from . import versions
 from .probed import error_of, left_out, out_of_loss
@@ -33,21 +32,12 @@ def findings() -> list[Finding]:
 
     Without TRL there is a ``warn`` with the line that installs it, and what can be checked without it.
     """
-    found: list[Finding] = []
-    for name, part in {"packages": _packages, "grading": _grading, "trainers": _trainers}.items():
-        try:
-            found += part()
-        except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
-            found.append(Finding(name, "fail", f"the check itself failed: {_said(error)}", _REPORT))
-    return found
+    return gathered({"packages": _packages, "grading": _grading, "trainers": _trainers}, _REPORT)
 
 
 def _packages() -> Iterator[Finding]:
-    ours, core = _version("deepgym-trl"), _version("deepgym")
-    if ours is not None and ours != core:
-        detail = f"deepgym-trl {ours} beside deepgym {core}"
-        yield Finding("deepgym's own versions", "fail", detail, install_line("trl"))
-    trl = _version("trl")
+    yield from own_versions("deepgym-trl", "trl")
+    trl = version_of("trl")
     if trl is None:
         yield Finding("trl", "warn", "trl isn't installed, so nothing of it was tried", INSTALL)
         return
@@ -59,14 +49,14 @@ def _packages() -> Iterator[Finding]:
 
 def _missing(trl: str) -> list[str]:
     """What TRL can't be imported without; versions before 1.14 import requests without having declared it."""
-    needed = ["torch", "transformers", "datasets", *(["requests"] if _numbers(trl) < (1, 14) else [])]
+    needed = ["torch", "transformers", "datasets", *(["requests"] if numbers(trl) < (1, 14) else [])]
     return [name for name in needed if not _is_there(name)]
 
 
 def _trl(trl: str) -> Finding:
     if not versions.masks(trl):
         why = "before 1.6 it counts a completion without a verdict as 0"
-    elif _numbers(trl)[:3] == versions.BROKEN:
+    elif numbers(trl)[:3] == versions.BROKEN:
         why = "it can't train on a machine without triton"
         if _is_there("triton"):
             return Finding("trl", "warn", f"{trl}: {why}; triton is here", INSTALL)
@@ -77,13 +67,13 @@ def _trl(trl: str) -> Finding:
 
 def _for_tools() -> Iterator[Finding]:
     """What ``environment_factory`` needs and TRL doesn't declare."""
-    found = _version("transformers")
+    found = version_of("transformers")
     if found is None:
         return
-    if _numbers(found) < (5, 2):
+    if numbers(found) < (5, 2):
         detail = f"environment_factory and tools need transformers 5.2, not {found}; the rest works"
         yield Finding("transformers", "warn", detail, 'pip install "transformers>=5.2"')
-    elif _numbers(found) < (5, 13) and not _is_there("jmespath"):
+    elif numbers(found) < (5, 13) and not _is_there("jmespath"):
         detail = f"environment_factory and tools need jmespath beside transformers {found}; the rest works"
         yield Finding("jmespath", "warn", detail, INSTALL)
 
@@ -113,7 +103,7 @@ def _grading() -> Iterator[Finding]:
 
 
 def _trainers() -> Iterator[Finding]:
-    trl = _version("trl")
+    trl = version_of("trl")
     if trl is None or _missing(trl):
         return
     answers = answers_of("deepgym_trl.probe")
@@ -171,19 +161,6 @@ def _private(answer: Any) -> Finding:
 
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """``1.15.0.dev0`` as ``(1, 15, 0)``; empty if it begins otherwise."""
-    found = re.match(r"\d+(?:\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def _is_there(module: str) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from importlib.metadata import PackageNotFoundError, version
-
 from deepgym.exceptions import DeepGymError, MissingPackageError
+from deepgym.integrations.checking import numbers, version_of
 
 __all__ = ["FIRST", "INSTALL", "UnsupportedTRLError", "installed", "masks", "missing", "require_masking"]
 
@@ -23,15 +21,12 @@ class UnsupportedTRLError(DeepGymError, ImportError):
 
 def installed() -> str | None:
     """The version of TRL that is installed, or ``None``."""
-    try:
-        return version("trl")
-    except PackageNotFoundError:
-        return None
+    return version_of("trl")
 
 
 def masks(found: str) -> bool:
     """Whether TRL of the version ``found`` leaves a row without any reward out of its group."""
-    return _numbers(found)[:2] >= FIRST
+    return numbers(found)[:2] >= FIRST
 
 
 def missing(what: str, error: ModuleNotFoundError) -> ImportError:
@@ -54,7 +49,3 @@ def require_masking() -> None:
             f"TRL {found} turns a reward of None into 0, so that an outage is trained on as a wrong answer; "
             'TRL 1.6 and later leave the row out: pip install "trl>=1.6,!=1.15.0"'
         )
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text.split("+")[0])[:3])

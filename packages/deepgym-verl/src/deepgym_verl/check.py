@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from deepgym.integrations.checking import gathered, own_versions, version_of
 from deepgym.integrations.probing import answers_of
-from deepgym.plugins import Finding, install_line
+from deepgym.plugins import Finding
 
 from . import versions
 from .probed import REPORT, error_of, found_in, graded
@@ -39,25 +40,15 @@ def findings(config: Path | None = None) -> list[Finding]:
 
     Without verl there is a ``warn`` with the line that installs it, and what can be checked without it.
     """
-    found: list[Finding] = []
     parts: dict[str, Callable[[], Iterable[Finding]]] = {"packages": _packages, "plugins": _plugins}
     if config is not None:
         parts[config.name] = functools.partial(findings_of, config)
     parts["verl's own code"] = functools.partial(_asked, config is None)
-    for name, part in parts.items():
-        try:
-            found += part()
-        except Exception as error:  # noqa: BLE001 - a doctor reports whatever it meets
-            detail = f"the check itself failed: {type(error).__name__}: {error}"
-            found.append(Finding(name, "fail", detail, REPORT))
-    return found
+    return gathered(parts, REPORT)
 
 
 def _packages() -> Iterator[Finding]:
-    ours, core = _version("deepgym-verl"), _version("deepgym")
-    if ours is not None and ours != core:
-        detail = f"deepgym-verl {ours} beside deepgym {core}"
-        yield Finding("deepgym's own versions", "fail", detail, install_line("verl"))
+    yield from own_versions("deepgym-verl", "verl")
     verl = versions.installed()
     if verl is None:
         yield Finding("verl", "warn", "verl isn't installed, so nothing of it was tried", INSTALL)
@@ -66,7 +57,7 @@ def _packages() -> Iterator[Finding]:
     for package in versions.missing():
         detail = f"verl {verl} needs {package}, which it doesn't require and which isn't installed"
         yield Finding(package, "fail", detail, INSTALL)
-    trl = _version("trl")
+    trl = version_of("trl")
     if trl is not None and versions.numbers(trl) >= versions.TRL:
         detail = (
             f"trl {trl}: verl imports a class from it that trl 1.13 removed, and fails as it loads a model"
@@ -144,10 +135,3 @@ def _processors(asked: Any) -> Iterator[Finding]:
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"
     )
     yield Finding("Ray's processors", "warn", detail, remedy)
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

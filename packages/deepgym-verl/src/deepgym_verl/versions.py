@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+
+from deepgym.integrations.checking import numbers, version_of
 
 __all__ = ["INSTALL", "NEEDED", "SUPPORTED", "TRL", "installed", "missing", "numbers", "supported"]
 
@@ -22,10 +23,7 @@ TRL = (1, 13)
 
 def installed() -> str | None:
     """The version of verl that is installed, or ``None``."""
-    try:
-        return version("verl")
-    except PackageNotFoundError:
-        return None
+    return version_of("verl")
 
 
 def supported(text: str) -> bool:
@@ -36,17 +34,6 @@ def supported(text: str) -> bool:
 def missing() -> list[str]:
     """Packages that verl can't train without and that aren't installed, sorted."""
     return sorted(package for module, package in NEEDED.items() if not _is_there(module))
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """``1.13.0.dev0`` as ``(1, 13, 0)``; empty if it begins otherwise."""
-    parts = []
-    for part in text.split("+")[0].split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        parts.append(int(digits))
-    return tuple(parts)
 
 
 def _is_there(module: str) -> bool:
