@@ -461,8 +461,8 @@ def test_an_opening_that_hangs_ends_in_time_without_a_verdict(made: Any, monkeyp
 
 
 def test_gradings_that_hang_keep_no_other_from_being_graded(made: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("deepgym_trl.episodes_play._COPYING", 0.1)
-    monkeypatch.setattr("deepgym_trl.episodes_play._MARGIN", 0.1)
+    monkeypatch.setattr("deepgym.integrations.episodes._COPYING", 0.1)
+    monkeypatch.setattr("deepgym.integrations.episodes._MARGIN", 0.1)
     hanging = scripted()
     monkeypatch.setattr(hanging, "open", forever)
     stuck, fine = made(hanging, env=SHORT, patience=0.1), made(env=SHORT)
@@ -478,7 +478,7 @@ def test_the_deadline_holds_for_what_its_own_limits_would_allow(made: Any, monke
     hanging = scripted()
     monkeypatch.setattr(hanging, "open", forever)
     factory = made(hanging, patience=1000.0)
-    monkeypatch.setattr("deepgym_trl.episodes_play._COPYING", 0.0)
+    monkeypatch.setattr("deepgym.integrations.episodes._COPYING", 0.0)
     env = factory()
     reset(env)
     reward = episode_reward()
