@@ -22,6 +22,9 @@ from .zygote import Setting
 
 __all__ = ["main"]
 
+#: ``PF_EXITING`` of the kernel's include/linux/sched.h, among the flags in /proc/PID/stat.
+_EXITING = 0x4
+
 
 def _setting(tier: str) -> Setting:
     """The setting of a tier. The other's code would be copied into every run for nothing."""
@@ -104,14 +107,27 @@ class Manager:
         the groups that it made and asked for nothing in yet.
         """
         _kill_children(())
-        gone = select.poll()
-        gone.register(self.parent, select.POLLIN)
-        if gone.poll(0):
+        if self._is_orphaned():
             self.groups.update(path for prefix in self.prefixes for path in _beginning_with(prefix))
         for group in self.groups:
             _remove(group)
         self.setting.leave()
         os._exit(0)
+
+    def _is_orphaned(self) -> bool:
+        """Whether the supervisor is gone, or going: who is killed closes its files before it ends."""
+        gone = select.poll()
+        gone.register(self.parent, select.POLLIN)
+        if gone.poll(0):
+            return True
+        try:
+            with open("/proc/self/fdinfo/%d" % self.parent) as about:
+                (pid,) = [line.split()[1] for line in about if line.startswith("Pid:")]
+            with open("/proc/%s/stat" % pid) as stat:
+                flags = int(stat.read().rpartition(")")[2].split()[6])
+        except (OSError, ValueError, IndexError):
+            return bool(gone.poll(0))
+        return bool(flags & _EXITING)
 
     def _request(self) -> bool:
         """Clone one zygote, as asked. ``False`` when the supervisor is gone."""
