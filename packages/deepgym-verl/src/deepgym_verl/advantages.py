@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -93,13 +94,15 @@ def _grouped(
     return spread, spread
 
 
-def patch_grpo() -> None:
+def patch_grpo(module: Any = None) -> None:
     """Have ``algorithm.adv_estimator=grpo`` compute what ``deepgym_grpo`` does, in this process.
 
     Replaces ``verl.trainer.ppo.core_algos.compute_grpo_outcome_advantage``, which both trainers look
-    up there. The variable ``DEEPGYM_VERL_PATCH_GRPO=1`` has it done wherever verl is imported.
+    up there; ``module`` is that module, where it is at hand. The variable ``DEEPGYM_VERL_PATCH_GRPO=1`` has
+    it done wherever verl is imported.
     """
-    from verl.trainer.ppo import core_algos
+    if module is None:
+        module = import_module("verl.trainer.ppo.core_algos")
 
-    core_algos.compute_grpo_outcome_advantage = deepgym_grpo
-    core_algos.ADV_ESTIMATOR_REGISTRY["grpo"] = deepgym_grpo
+    module.compute_grpo_outcome_advantage = deepgym_grpo
+    module.ADV_ESTIMATOR_REGISTRY["grpo"] = deepgym_grpo

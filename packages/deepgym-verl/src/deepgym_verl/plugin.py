@@ -38,14 +38,13 @@ def _register_loops(module: Any) -> None:
 
 
 def _register_estimators(module: Any) -> None:
-    from .advantages import ESTIMATORS, deepgym_grpo
+    from .advantages import ESTIMATORS, patch_grpo
     from .surroundings import PATCH
 
     for name, function in ESTIMATORS.items():
         module.ADV_ESTIMATOR_REGISTRY.setdefault(name, function)
     if os.environ.get(PATCH) == "1":
-        module.compute_grpo_outcome_advantage = deepgym_grpo
-        module.ADV_ESTIMATOR_REGISTRY["grpo"] = deepgym_grpo
+        patch_grpo(module)
 
 
 def _is_ours(function: Any) -> bool:
